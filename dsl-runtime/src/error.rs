@@ -1,0 +1,198 @@
+//! What can go wrong, said in four parts: what was being done, on which mesh, who offends, what to do.
+
+use std::fmt;
+
+/// The result of every fallible operation of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure of a distributed operation.
+///
+/// Every variant prints as a message of up to four parts: what was being done and to what; the mesh; one line per
+/// offender with what was expected and what was given; what to do about it. No tensor data is ever printed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A placement is not what is required here, or cannot be used this way.
+    #[error("{0}")]
+    Placement(Report),
+    /// A mesh cannot be built, differs from another one, or is missing.
+    #[error("{0}")]
+    Mesh(Report),
+    /// A shape or a length does not fit.
+    #[error("{0}")]
+    Shape(Report),
+    /// An element type does not fit the operation.
+    #[error("{0}")]
+    DType(Report),
+    /// The ranks of a group called different operations, or the same one with different arguments.
+    #[error("{0}")]
+    Mismatch(Report),
+    /// The engine or the device cannot do this.
+    #[error("{0}")]
+    Unsupported(Report),
+    /// This rank is outside the mesh, so it has no part of the value.
+    #[error("{0}")]
+    Absent(Report),
+    /// Another rank failed first; this one could not go on without it.
+    #[error("{doing}: rank {rank} failed\n  - rank {rank}: {cause}")]
+    PeerFailed {
+        /// What this rank was doing.
+        doing: String,
+        /// The rank that failed first.
+        rank: usize,
+        /// Its message.
+        cause: String,
+    },
+    /// A peer has returned from its program and can never take part again.
+    #[error(
+        "{doing}: rank {rank} has already returned and can never arrive\n  \
+         make sure that every rank makes the same calls in the same order"
+    )]
+    PeerReturned {
+        /// What this rank was doing.
+        doing: String,
+        /// The rank that has returned.
+        rank: usize,
+    },
+    /// Somebody did not arrive before the deadline.
+    #[error("{0}")]
+    TimedOut(Report),
+    /// A rank of a [`launch`](crate::launch) failed: the root cause, and what the others saw.
+    #[error("rank {rank} failed: {cause}{}", Seen(seen))]
+    Rank {
+        /// The rank that failed first.
+        rank: usize,
+        /// Why it failed.
+        #[source]
+        cause: Box<dyn std::error::Error + Send + Sync>,
+        /// What every other failed rank reported, as (rank, message).
+        seen: Vec<(usize, String)>,
+    },
+    /// candle refused an operation on local tensors.
+    #[error("{0}")]
+    Tensor(#[source] candle_core::Error),
+}
+
+/// The text of an [`Error`], part by part.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    doing: String,
+    mesh: Option<String>,
+    offenders: Vec<String>,
+    advice: Option<String>,
+}
+
+impl Report {
+    /// Starts a report with what was being done, to which function and argument.
+    pub fn new(doing: impl Into<String>) -> Self {
+        Report {
+            doing: doing.into(),
+            ..Report::default()
+        }
+    }
+
+    /// Adds the mesh, as it prints itself.
+    #[must_use]
+    pub fn on(mut self, mesh: &impl fmt::Display) -> Self {
+        self.mesh = Some(mesh.to_string());
+        self
+    }
+
+    /// Adds one offender: what it is, what was expected, what was given.
+    #[must_use]
+    pub fn offender(mut self, line: impl Into<String>) -> Self {
+        self.offenders.push(line.into());
+        self
+    }
+
+    /// Says what to do.
+    #[must_use]
+    pub fn advice(mut self, line: impl Into<String>) -> Self {
+        self.advice = Some(line.into());
+        self
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.doing)?;
+        if let Some(mesh) = &self.mesh {
+            write!(f, "\n  {mesh}")?;
+        }
+        for line in &self.offenders {
+            write!(f, "\n  - {}", line.replace('\n', "\n    "))?;
+        }
+        if let Some(advice) = &self.advice {
+            write!(f, "\n  {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The tail of a launch error: what the ranks that failed later saw.
+struct Seen<'a>(&'a [(usize, String)]);
+
+impl fmt::Display for Seen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (rank, message) in self.0 {
+            let first = message.lines().next().unwrap_or_default();
+            write!(f, "\n  - then rank {rank}: {first}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<candle_core::Error> for Error {
+    /// Gives back the typed error if candle's carries one of ours, and drops candle's backtrace otherwise.
+    fn from(error: candle_core::Error) -> Self {
+        match error {
+            candle_core::Error::WithBacktrace { inner, .. } => (*inner).into(),
+            candle_core::Error::Io(io) => from_io(io),
+            other => Error::Tensor(other),
+        }
+    }
+}
+
+fn from_io(io: std::io::Error) -> Error {
+    match io.downcast::<Error>() {
+        Ok(ours) => ours,
+        Err(io) => Error::Tensor(candle_core::Error::Io(io)),
+    }
+}
+
+impl From<Error> for candle_core::Error {
+    /// Keeps the message clean and the typed error recoverable: `Error::from` on the result gives it back.
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Tensor(inner) => inner,
+            ours => candle_core::Error::Io(std::io::Error::other(ours)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_four_parts_print_in_order() {
+        let report = Report::new("f: argument `x` is misplaced")
+            .on(&"mesh (dp=2)")
+            .offender("x: f32[4] is (Replicate), required (Shard(0))")
+            .advice("add `reshard` to the attribute");
+        let lines = [
+            "f: argument `x` is misplaced",
+            "  mesh (dp=2)",
+            "  - x: f32[4] is (Replicate), required (Shard(0))",
+            "  add `reshard` to the attribute",
+        ];
+        assert_eq!(Error::Placement(report).to_string(), lines.join("\n"));
+    }
+
+    #[test]
+    fn a_trip_through_candle_keeps_the_type_and_the_message() {
+        let there = candle_core::Error::from(Error::Mesh(Report::new("no mesh")));
+        assert_eq!(there.to_string(), "no mesh");
+        assert!(matches!(Error::from(there), Error::Mesh(_)));
+    }
+}

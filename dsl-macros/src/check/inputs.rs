@@ -1,0 +1,97 @@
+//! `in` against the parameters.
+
+use super::left_over;
+use crate::ast::{Entries, Entry, Inputs};
+use crate::errors::{Errors, counted, listed};
+use crate::function::compact;
+use crate::model::{Parameter, Region};
+use crate::types::Class;
+
+/// Notes mistakes about parameters; true when it is known which of them are distributed.
+pub(crate) fn check(region: &Region, errors: &mut Errors) -> bool {
+    let before = errors.count();
+    match &region.args.inputs {
+        Some(Inputs::Unreadable) => return false,
+        // After a wrong count nobody knows which entry was meant for which parameter.
+        Some(Inputs::Each(entries)) if entries.items.len() != region.parameters.len() => {
+            wrong_count(region, entries, errors);
+        }
+        _ => region
+            .parameters
+            .iter()
+            .for_each(|parameter| fits(parameter, errors)),
+    }
+    let all_readable = region
+        .parameters
+        .iter()
+        .all(|it| !matches!(it.entry, Some(Entry::Unreadable(_))));
+    all_readable && errors.count() == before
+}
+
+fn wrong_count(region: &Region, entries: &Entries, errors: &mut Errors) {
+    let (given, wanted) = (entries.items.len(), region.parameters.len());
+    let counts = format!(
+        "`{}` has {}{}, but `in` has {}",
+        region.function.name(),
+        counted(wanted, "parameter", "parameters"),
+        if region.function.sig.receiver().is_some() {
+            " beside `self`"
+        } else {
+            ""
+        },
+        counted(given, "entry", "entries"),
+    );
+    if let Some(surplus) = entries.items.get(wanted) {
+        return left_over(surplus, &counts, errors);
+    }
+    let without: Vec<String> = region
+        .parameters
+        .iter()
+        .skip(given)
+        .map(Parameter::name)
+        .collect();
+    let have = if without.len() == 1 { "has" } else { "have" };
+    errors.at(
+        entries.span,
+        format!(
+            "{counts}: {} {have} none; write `_` for a parameter that is not distributed",
+            listed(&without)
+        ),
+    );
+}
+
+/// A parameter with a list, or any parameter where `in` is omitted, must be of a type that can be distributed.
+fn fits(parameter: &Parameter, errors: &mut Errors) {
+    let list = match parameter.entry {
+        Some(Entry::Placed(list)) => Some(list),
+        Some(_) => return,
+        None => None,
+    };
+    let Some(message) = complaint(parameter, list.is_some()) else {
+        return;
+    };
+    match list {
+        Some(list) => errors.at(list.span, message),
+        None => errors.under(
+            &parameter.written.ty,
+            format!("{message}, or give it `_` in `in`"),
+        ),
+    }
+}
+
+fn complaint(parameter: &Parameter, listed: bool) -> Option<String> {
+    let (name, ty) = (parameter.name(), compact(&parameter.written.ty));
+    let advice = match parameter.class {
+        Class::Distributed => return None,
+        Class::Other if !listed => return None,
+        Class::Other => "only tensors have placements, write `_`",
+        Class::RefVec => "take `&[Tensor]`",
+        Class::Mutable => {
+            "a body must not write its inputs, take `&Tensor` and return the new value"
+        }
+        Class::Tuple => "tuples are not available yet, take their tensors as parameters",
+    };
+    Some(format!(
+        "parameter `{name}` of type `{ty}` cannot be distributed: {advice}"
+    ))
+}

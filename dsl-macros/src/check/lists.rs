@@ -1,0 +1,113 @@
+//! The placement lists themselves, and against each other.
+
+use crate::ast::{Args, Entries, Entry, Inputs, List, Op, Outputs, Placement};
+use crate::errors::{Errors, counted};
+use proc_macro2::Span;
+
+const EMPTY: &str = "an empty list places nothing: write one placement per mesh axis, or `_`";
+const RAGGED: &str = "`ragged` is for `out`: an input brings its lengths along";
+
+/// Notes mistakes in the lists of `in` and `out`.
+pub(crate) fn check(args: &Args, errors: &mut Errors) {
+    let (inputs, outputs) = (input_lists(args), output_lists(args));
+    inputs.iter().for_each(|list| nothing_ragged(list, errors));
+    let lists: Vec<&List> = inputs.into_iter().chain(outputs).collect();
+    for list in &lists {
+        if list.placements.is_empty() {
+            errors.at(list.span, EMPTY);
+        }
+        reductions_commute(list, errors);
+    }
+    same_axis_count(&lists, errors);
+}
+
+fn input_lists(args: &Args) -> Vec<&List> {
+    match &args.inputs {
+        Some(Inputs::Each(entries)) => placed(entries),
+        _ => Vec::new(),
+    }
+}
+
+fn output_lists(args: &Args) -> Vec<&List> {
+    match &args.outputs {
+        Some(Outputs::One(list)) => vec![list],
+        Some(Outputs::Each(entries)) => placed(entries),
+        _ => Vec::new(),
+    }
+}
+
+fn placed(entries: &Entries) -> Vec<&List> {
+    let lists = entries.items.iter().filter_map(|entry| match entry {
+        Entry::Placed(list) => Some(list),
+        _ => None,
+    });
+    lists.collect()
+}
+
+fn nothing_ragged(list: &List, errors: &mut Errors) {
+    for placement in &list.placements {
+        if let Placement::Shard {
+            ragged: Some(span), ..
+        } = placement
+        {
+            errors.at(*span, RAGGED);
+        }
+    }
+}
+
+/// Two reductions of one value must give the same in either order.
+fn reductions_commute(list: &List, errors: &mut Errors) {
+    let mut ops = list.placements.iter().filter_map(partial);
+    let Some((first, _)) = ops.next() else { return };
+    for (op, span) in ops.filter(|(op, _)| !op.commutes_with(first)) {
+        let (op, first) = (op.name(), first.name());
+        let message = format!(
+            "`Partial({op})` cannot stand beside `Partial({first})`: which axis is reduced first would change the value"
+        );
+        errors.at(span, message);
+    }
+}
+
+fn partial(placement: &Placement) -> Option<(Op, Span)> {
+    match placement {
+        Placement::Partial { op, span } => Some((*op, *span)),
+        _ => None,
+    }
+}
+
+/// Every list speaks of the same mesh, so the odd one is wrong: the one that most others disagree with.
+fn same_axis_count(lists: &[&List], errors: &mut Errors) {
+    let counts: Vec<usize> = lists
+        .iter()
+        .map(|list| list.placements.len())
+        .filter(|count| *count > 0)
+        .collect();
+    let Some(usual) = most_frequent(&counts) else {
+        return;
+    };
+    for list in lists {
+        let count = list.placements.len();
+        if count != usual && count > 0 {
+            let message = format!(
+                "this list has {}, but {} has {usual}: every list needs one per mesh axis",
+                counted(count, "placement", "placements"),
+                if counts.len() == 2 {
+                    "the other"
+                } else {
+                    "every other"
+                },
+            );
+            errors.at(list.span, message);
+        }
+    }
+}
+
+/// The first of the most frequent counts.
+fn most_frequent(counts: &[usize]) -> Option<usize> {
+    let frequency = |count: usize| counts.iter().filter(|other| **other == count).count();
+    let highest = counts.iter().map(|count| frequency(*count)).max()?;
+    counts
+        .iter()
+        .copied()
+        .find(|count| frequency(*count) == highest)
+}

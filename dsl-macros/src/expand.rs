@@ -1,0 +1,174 @@
+//! The tokens of the wrapper.
+//!
+//! ```text
+//! #[local_map(out = [Partial(Sum)], in = [[Shard(0)], _], reshard)]
+//! pub fn masked_mean(x: &Tensor, mask: &Tensor) -> Result<Tensor> { body }
+//! ```
+//!
+//! becomes
+//!
+//! ```text
+//! #[track_caller]
+//! pub fn masked_mean(x: &::local_map::DTensor, mask: &Tensor) -> Result<::local_map::DTensor> {
+//!     static __REGION: RegionSpec = RegionSpec::new(
+//!         "masked_mean",
+//!         &[Param::placed("x", &[Want::Shard(0)])],        // the distributed parameters
+//!         &[Out::Placed(&[Want::Partial(Op::Sum)])],
+//!     ).reshard();
+//!     let mut __call = __REGION.call();                    // or `call_on(&(mesh))`
+//!     let __input0 = __call.input(0, x);
+//!     __call.ready()?;
+//!     __call.run::<Dist, _, _>(|__locals| {
+//!         let x: &Tensor = __locals.take(__input0);
+//!         (|| -> Result<Tensor> { body })()
+//!     })
+//! }
+//! ```
+
+use crate::ast::Mesh;
+use crate::function::Body;
+use crate::model::{Labels, Region, Returned};
+use crate::signature::{self, Input};
+use crate::table;
+use crate::types;
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+
+/// The function as callers see it.
+pub(crate) fn wrapper(region: &Region) -> TokenStream {
+    let function = region.function;
+    let inputs = signature::inputs(region);
+    let sig = signature::wrapper(region, &inputs);
+    let (attrs, vis) = (&function.attrs, &function.vis);
+    let inner = function.body.as_ref().map(|body| &body.attrs);
+    let body = match &function.body {
+        Some(body) if can_run(region) => statements(region, &inputs, body).into_token_stream(),
+        Some(_) => stand_in(&inputs),
+        None => quote!(;),
+    };
+    let track_caller = needs_track_caller(region).then(|| quote!(#[track_caller]));
+    quote! { #(#attrs)* #inner #track_caller #vis #sig #body }
+}
+
+/// A body for a function whose own cannot run; it names the author's types, so that their imports stay used.
+fn stand_in(inputs: &[Input]) -> TokenStream {
+    let types = inputs
+        .iter()
+        .map(|input| types::without_lifetimes(input.ty));
+    quote!({ #![allow(unused_variables)] #(let _: #types;)* ::core::panic!() })
+}
+
+/// Not twice, and not where the compiler would refuse it on top of our own refusal.
+fn needs_track_caller(region: &Region) -> bool {
+    let has = region
+        .function
+        .attrs
+        .iter()
+        .any(|attr| attr.path().is_ident("track_caller"));
+    !has && region.function.sig.abi.is_none()
+}
+
+/// Whether the body can live in a closure; where not, that was reported.
+fn can_run(region: &Region) -> bool {
+    let sig = &region.function.sig;
+    sig.asyncness.is_none() && sig.constness.is_none() && sig.variadic.is_none()
+}
+
+fn statements(region: &Region, inputs: &[Input], body: &Body) -> Group {
+    let krate = region.krate();
+    // Errors about the result type belong on the result type.
+    let here = Span::mixed_site().located_at(signature::output_span(&region.function.sig));
+    let region_table = table::region(region, inputs);
+    let call = call(region);
+    let hand_over = inputs
+        .iter()
+        .enumerate()
+        .map(|(at, input)| hand_over(at, input, inputs));
+    let take = inputs.iter().map(take);
+    let markers = markers(&region.outputs, &quote!(#krate::__private));
+    let closure = closure(region, body);
+    let ready = quote_spanned!(here=> __call.ready()?;);
+    let run = quote_spanned!(here=> __call.run::<#markers, _, _>);
+    let locals = quote_spanned!(Span::mixed_site()=> __locals);
+    let statements = quote! {
+        #region_table
+        #call
+        #(#hand_over)*
+        #ready
+        #run(|#locals| {
+            #(#take)*
+            #closure
+        })
+    };
+    // On the author's braces the compiler still sees an item of the author's: unused ones are warned about.
+    let mut block = Group::new(Delimiter::Brace, statements);
+    block.set_span(body.block.span());
+    block
+}
+
+fn call(region: &Region) -> TokenStream {
+    match &region.args.mesh {
+        Mesh::Given(mesh) => {
+            quote_spanned!(Span::mixed_site()=> let mut __call = __REGION.call_on(&(#mesh));)
+        }
+        _ => quote_spanned!(Span::mixed_site()=> let mut __call = __REGION.call();),
+    }
+}
+
+/// `let __input0 = __call.input(0, x);`
+fn hand_over(at: usize, input: &Input, all: &[Input]) -> TokenStream {
+    let (cfgs, handle, outer) = (&input.cfgs, &input.handle, &input.outer);
+    let index = table::index(&all[..at]);
+    let here = Span::mixed_site().located_at(input.ty.span());
+    quote_spanned!(here=> #(#cfgs)* let #handle = __call.input(#index, #outer);)
+}
+
+/// `let x: &Tensor = __locals.take(__input0);`
+fn take(input: &Input) -> TokenStream {
+    let (attrs, handle, pat) = (&input.inner_attrs, &input.handle, input.pat);
+    let ty = types::without_lifetimes(input.ty);
+    let here = Span::mixed_site().located_at(input.ty.span());
+    quote_spanned!(here=> #(#attrs)* let #pat: #ty = __locals.take(#handle);)
+}
+
+/// The types that say how each element of the result is treated.
+fn markers(labels: &Labels, private: &TokenStream) -> TokenStream {
+    let marker = |label: &_| match label {
+        crate::model::Label::Plain => quote!(#private::Plain),
+        crate::model::Label::Placed(_) => quote!(#private::Dist),
+    };
+    match labels {
+        Labels::Whole(label) => marker(label),
+        Labels::Each(labels) => {
+            let markers = labels.iter().map(marker);
+            quote!((#(#markers,)*))
+        }
+    }
+}
+
+/// A closure without parameters sees `Self` and the generics, and its `return` and `?` are the body's own.
+fn closure(region: &Region, body: &Body) -> TokenStream {
+    let block = &body.block;
+    match written(region) {
+        Some(ty) => quote_spanned!(Span::mixed_site()=> (|| -> #ty #block)()),
+        None => quote_spanned!(Span::mixed_site()=> (|| #block)()),
+    }
+}
+
+/// The result type as the author wrote it, unless a closure cannot have it.
+fn written(region: &Region) -> Option<syn::Type> {
+    let ty = match &region.function.sig.output {
+        syn::ReturnType::Default => types::unit(),
+        syn::ReturnType::Type(_, ty) => syn::Type::clone(ty),
+    };
+    (!types::mentions_impl(&ty)).then_some(ty)
+}
+
+/// Whether the wrapper's result type can be written down.
+pub(crate) fn is_possible(region: &Region) -> bool {
+    !matches!(
+        (&region.result, &region.outputs),
+        (Returned::Alias(_), Labels::Each(_))
+    )
+}

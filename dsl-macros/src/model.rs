@@ -1,0 +1,222 @@
+//! The region that the attribute and the function make together. Where the attribute is wrong this is the best guess,
+//! so that callers of the function see the signature that they will see once it is right.
+
+use crate::ast::{Args, Entry, Inputs, List, Outputs};
+use crate::function::{Function, parameter_name};
+use crate::types::{self, Class};
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{PatType, ReturnType, Type};
+
+/// One annotated function.
+pub(crate) struct Region<'a> {
+    pub(crate) args: &'a Args,
+    pub(crate) function: &'a Function,
+    /// All parameters but `self`.
+    pub(crate) parameters: Vec<Parameter<'a>>,
+    pub(crate) result: Returned,
+    pub(crate) outputs: Labels<'a>,
+}
+
+/// One parameter and what the attribute says of it.
+pub(crate) struct Parameter<'a> {
+    pub(crate) written: &'a PatType,
+    pub(crate) class: Class,
+    pub(crate) entry: Option<&'a Entry>,
+    pub(crate) role: Role<'a>,
+}
+
+/// How the wrapper treats a parameter.
+#[derive(Clone, Copy)]
+pub(crate) enum Role<'a> {
+    /// Passed through.
+    Plain,
+    /// Distributed, with any placements.
+    Any,
+    /// Distributed, with these placements.
+    Placed(&'a List),
+}
+
+/// The written result type, taken apart.
+pub(crate) enum Returned {
+    /// `Result<value, ..>`
+    Result { written: Type, value: Value },
+    /// A value that cannot fail; none is `()`.
+    Plain(Value),
+    /// A path that may hide a `Result`.
+    Alias(Type),
+}
+
+/// The type of what a body computes.
+pub(crate) struct Value {
+    pub(crate) elements: Vec<Type>,
+    /// A tuple of its elements, even of one; otherwise the only element itself.
+    pub(crate) tuple: bool,
+}
+
+/// What becomes of the result.
+pub(crate) enum Labels<'a> {
+    /// One label for all of it.
+    Whole(Label<'a>),
+    /// One label per element of a tuple.
+    Each(Vec<Label<'a>>),
+}
+
+/// What becomes of one value.
+#[derive(Clone, Copy)]
+pub(crate) enum Label<'a> {
+    /// Returned as it is.
+    Plain,
+    /// Labelled as distributed; without a list only where that list was wrong.
+    Placed(Option<&'a List>),
+}
+
+impl<'a> Region<'a> {
+    pub(crate) fn new(args: &'a Args, function: &'a Function) -> Self {
+        let parameters = function
+            .parameters()
+            .enumerate()
+            .map(|(at, written)| parameter(args, at, written))
+            .collect();
+        let result = returned(&function.sig.output);
+        let outputs = labels(args.outputs.as_ref(), result.value());
+        Region {
+            args,
+            function,
+            parameters,
+            result,
+            outputs,
+        }
+    }
+
+    /// The path of the facade crate.
+    pub(crate) fn krate(&self) -> TokenStream {
+        match &self.args.krate {
+            Some(path) => quote!(#path),
+            None => quote!(::local_map),
+        }
+    }
+
+    /// The distributed parameters, in order.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &Parameter<'a>> {
+        self.parameters
+            .iter()
+            .filter(|parameter| !matches!(parameter.role, Role::Plain))
+    }
+}
+
+impl Parameter<'_> {
+    /// What messages call it.
+    pub(crate) fn name(&self) -> String {
+        parameter_name(&self.written.pat)
+    }
+}
+
+fn parameter<'a>(args: &'a Args, at: usize, written: &'a PatType) -> Parameter<'a> {
+    let class = types::class(&written.ty);
+    let entry = match &args.inputs {
+        Some(Inputs::Each(entries)) => entries.items.get(at),
+        _ => None,
+    };
+    let role = match (class, entry) {
+        (Class::Distributed, Some(Entry::Placed(list))) => Role::Placed(list),
+        (Class::Distributed, None | Some(Entry::Unreadable(_))) => Role::Any,
+        _ => Role::Plain,
+    };
+    Parameter {
+        written,
+        class,
+        entry,
+        role,
+    }
+}
+
+impl Returned {
+    /// The value, where the type shows it.
+    pub(crate) fn value(&self) -> Option<&Value> {
+        match self {
+            Returned::Result { value, .. } | Returned::Plain(value) => Some(value),
+            Returned::Alias(_) => None,
+        }
+    }
+}
+
+fn returned(output: &ReturnType) -> Returned {
+    let ty = match output {
+        ReturnType::Default => types::unit(),
+        ReturnType::Type(_, ty) => types::bare(ty).clone(),
+    };
+    let ok = match &ty {
+        Type::Path(path) => types::ok_of(&mut path.path.clone()).map(|ok| value(ok)),
+        _ => None,
+    };
+    match ok {
+        Some(value) => Returned::Result { written: ty, value },
+        None if types::is_plain(&ty) => Returned::Plain(value(&ty)),
+        None => Returned::Alias(ty),
+    }
+}
+
+fn value(ty: &Type) -> Value {
+    match types::bare(ty) {
+        Type::Tuple(tuple) => Value {
+            elements: tuple.elems.iter().cloned().collect(),
+            tuple: true,
+        },
+        ty => Value {
+            elements: vec![ty.clone()],
+            tuple: false,
+        },
+    }
+}
+
+fn labels<'a>(outputs: Option<&'a Outputs>, value: Option<&Value>) -> Labels<'a> {
+    match (outputs, value) {
+        (Some(Outputs::Nothing), _) => Labels::Whole(Label::Plain),
+        (Some(Outputs::One(list)), None) => Labels::Whole(Label::Placed(Some(list))),
+        (Some(Outputs::One(list)), Some(value)) if !value.tuple => {
+            Labels::Whole(label(Some(list), value.elements.first()))
+        }
+        (Some(Outputs::Each(entries)), None) => match entries.items.as_slice() {
+            [only] => Labels::Whole(entry_label(only, None)),
+            many => Labels::Each(many.iter().map(|entry| entry_label(entry, None)).collect()),
+        },
+        (Some(Outputs::Each(entries)), Some(value))
+            if entries.items.len() == value.elements.len() =>
+        {
+            gathered(
+                value,
+                entries
+                    .items
+                    .iter()
+                    .zip(&value.elements)
+                    .map(|(entry, ty)| entry_label(entry, Some(ty))),
+            )
+        }
+        (_, Some(value)) => gathered(value, value.elements.iter().map(|ty| label(None, Some(ty)))),
+        (_, None) => Labels::Whole(Label::Placed(None)),
+    }
+}
+
+fn gathered<'a>(value: &Value, mut labels: impl Iterator<Item = Label<'a>>) -> Labels<'a> {
+    match value.tuple && !value.elements.is_empty() {
+        true => Labels::Each(labels.collect()),
+        false => Labels::Whole(labels.next().unwrap_or(Label::Plain)),
+    }
+}
+
+fn entry_label<'a>(entry: &'a Entry, ty: Option<&Type>) -> Label<'a> {
+    match entry {
+        Entry::Plain(_) => Label::Plain,
+        Entry::Placed(list) => label(Some(list), ty),
+        Entry::Unreadable(_) => label(None, ty),
+    }
+}
+
+/// A value in which no tensor is seen stays plain: labelling it is reported elsewhere.
+fn label<'a>(list: Option<&'a List>, ty: Option<&Type>) -> Label<'a> {
+    match ty.is_none_or(types::mentions_tensor) {
+        true => Label::Placed(list),
+        false => Label::Plain,
+    }
+}

@@ -1,0 +1,190 @@
+//! The attribute's keys and flags.
+
+use crate::ast::{Args, Mesh};
+use crate::errors::Errors;
+use crate::tokens::visible;
+use crate::{entry, placement, suggest};
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use syn::Token;
+use syn::ext::IdentExt;
+use syn::parse::discouraged::Speculative;
+use syn::parse::{ParseStream, Parser};
+
+const KEYS: [&str; 6] = ["in", "out", "mesh", "reshard", "check", "crate"];
+const LATER: [&str; 4] = ["grad", "axes", "recompute", "dynamic"];
+
+/// Reads the attribute. What cannot be read is noted in `errors` and left out.
+pub(crate) fn args(tokens: TokenStream, errors: &mut Errors) -> Args {
+    let mut args = Args::default();
+    let parsed = (|input: ParseStream| -> syn::Result<()> {
+        let mut reader = Reader {
+            input,
+            args: &mut args,
+            errors,
+            seen: Vec::new(),
+        };
+        while !input.is_empty() {
+            reader.argument();
+        }
+        Ok(())
+    })
+    .parse2(tokens);
+    errors.take(parsed);
+    args
+}
+
+/// One pass over the attribute; after every argument it stands behind a comma or at the end.
+struct Reader<'a, 'b> {
+    input: ParseStream<'b>,
+    args: &'a mut Args,
+    errors: &'a mut Errors,
+    seen: Vec<String>,
+}
+
+impl Reader<'_, '_> {
+    fn argument(&mut self) {
+        match self.input.call(Ident::parse_any) {
+            Ok(key) => self.value_of(&key),
+            Err(_) => self.errors.at(
+                self.input.span(),
+                format!("expected one of {}", crate::errors::listed(&KEYS)),
+            ),
+        }
+        self.rest_of_argument();
+    }
+
+    fn value_of(&mut self, key: &Ident) {
+        let name = key.to_string();
+        if self.seen.contains(&name) {
+            return self
+                .errors
+                .at(key.span(), format!("`{name}` is given twice"));
+        }
+        match name.as_str() {
+            "in" => {
+                let value = self.value(key, "[[Shard(0)], _]");
+                self.args.inputs = Some(entry::inputs(&value, self.errors));
+            }
+            "out" => {
+                let value = self.value(key, "[Shard(0)]");
+                self.args.outputs = Some(entry::outputs(&value, self.errors));
+            }
+            "mesh" => self.args.mesh = self.mesh(key),
+            "crate" => self.args.krate = self.krate(key),
+            "reshard" => self.args.reshard = self.flag(key),
+            "check" => self.args.check = self.flag(key),
+            _ => self.errors.at(key.span(), unknown(&name)),
+        }
+        self.seen.push(name);
+    }
+
+    /// The tokens after `key =`; none if that is reported.
+    fn value(&mut self, key: &Ident, example: &str) -> Vec<TokenTree> {
+        if !self.equals(key, example) {
+            return Vec::new();
+        }
+        let mut value = TokenStream::new();
+        while let Some(tree) = self.next_tree() {
+            value.extend([tree]);
+        }
+        visible(value)
+    }
+
+    fn equals(&mut self, key: &Ident, example: &str) -> bool {
+        let equals = self.input.peek(Token![=]) && self.input.parse::<Token![=]>().is_ok();
+        let complete = equals && !self.at_end();
+        if !complete {
+            self.errors.at(
+                key.span(),
+                format!("`{key}` needs a value, as in `{key} = {example}`"),
+            );
+        }
+        complete
+    }
+
+    fn mesh(&mut self, key: &Ident) -> Mesh {
+        if !self.equals(key, "&mesh") {
+            return Mesh::Unreadable;
+        }
+        // An expression may hold commas of its own (`mesh_of::<A, B>()`), so syn finds where it ends.
+        let ahead = self.input.fork();
+        match ahead.parse() {
+            Ok(expr) => {
+                self.input.advance_to(&ahead);
+                if !self.at_end() {
+                    self.errors
+                        .at(self.input.span(), "expected `,` after the mesh");
+                }
+                Mesh::Given(Box::new(expr))
+            }
+            Err(error) => {
+                self.errors.at(
+                    self.input.span(),
+                    format!("`mesh` takes an expression: {error}"),
+                );
+                Mesh::Unreadable
+            }
+        }
+    }
+
+    fn krate(&mut self, key: &Ident) -> Option<syn::Path> {
+        let tokens: TokenStream = self.value(key, "my::local_map").into_iter().collect();
+        if tokens.is_empty() {
+            return None;
+        }
+        let path = syn::Path::parse_mod_style.parse2(tokens.clone());
+        if path.is_err() {
+            self.errors.under(
+                tokens,
+                "`crate` takes a path, as in `crate = my::local_map`",
+            );
+        }
+        path.ok()
+    }
+
+    fn flag(&mut self, key: &Ident) -> bool {
+        if !self.at_end() {
+            self.errors.at(
+                self.input.span(),
+                format!("`{key}` is a flag: write it alone, and a comma after it"),
+            );
+        }
+        true
+    }
+
+    /// Finds the next argument. Tokens that are still here belong to one that was reported.
+    fn rest_of_argument(&mut self) {
+        self.skip();
+        if self.input.peek(Token![,]) {
+            let _ = self.input.parse::<Token![,]>();
+        }
+    }
+
+    fn at_end(&self) -> bool {
+        self.input.is_empty() || self.input.peek(Token![,])
+    }
+
+    fn next_tree(&mut self) -> Option<TokenTree> {
+        if self.at_end() {
+            None
+        } else {
+            self.input.parse().ok()
+        }
+    }
+
+    fn skip(&mut self) {
+        while self.next_tree().is_some() {}
+    }
+}
+
+fn unknown(name: &str) -> String {
+    if LATER.contains(&name) {
+        return format!("`{name}` is not available yet");
+    }
+    if placement::NAMES.contains(&name) {
+        return format!(
+            "`{name}` is a placement: write it in `in` or `out`, as in `out = [Shard(0)]`"
+        );
+    }
+    format!("unknown key `{name}`: {}", suggest::hint(name, &KEYS))
+}

@@ -1,0 +1,225 @@
+//! One placement: `Shard(n)`, `Shard(n, ragged)`, `Replicate`, `Partial`, `Partial(op)`.
+
+use crate::ast::{List, Op, Placement};
+use crate::errors::Errors;
+use crate::suggest;
+use crate::tokens::{is_punct, is_word, nothing_after, pieces, quoted};
+use proc_macro2::{Delimiter, Group, Ident, TokenTree};
+use quote::ToTokens;
+use syn::{Error, Result};
+
+/// The names that start a placement.
+pub(crate) const NAMES: [&str; 3] = ["Shard", "Replicate", "Partial"];
+
+const FORMS: &str = "`Shard(n)`, `Replicate`, `Partial` or `Partial(op)`";
+
+/// Reads `[placement, ..]`.
+pub(crate) fn list(group: &Group, errors: &mut Errors) -> List {
+    let placements = pieces(group, errors)
+        .iter()
+        .map(|piece| placement(piece, errors))
+        .collect();
+    List {
+        span: group.span(),
+        placements,
+    }
+}
+
+fn placement(piece: &[TokenTree], errors: &mut Errors) -> Placement {
+    let read = read(piece, errors);
+    errors.take(read).unwrap_or(Placement::Unreadable)
+}
+
+fn read(piece: &[TokenTree], errors: &mut Errors) -> Result<Placement> {
+    match piece {
+        [TokenTree::Ident(name), rest @ ..] if name == "Shard" => shard(name, rest, errors),
+        [TokenTree::Ident(name), rest @ ..] if name == "Replicate" => replicate(name, rest),
+        [TokenTree::Ident(name), rest @ ..] if name == "Partial" => partial(name, rest, errors),
+        [first, ..] => Err(unknown(first, piece)),
+        [] => Ok(Placement::Unreadable),
+    }
+}
+
+fn unknown(first: &TokenTree, piece: &[TokenTree]) -> Error {
+    let message = match first {
+        TokenTree::Ident(name) if name == "_" => {
+            "`_` stands for a whole entry: inside a list every mesh axis needs a placement".into()
+        }
+        TokenTree::Ident(_) | TokenTree::Punct(_)
+            if piece.iter().any(|tree| is_punct(tree, ':')) =>
+        {
+            format!("a placement is written by its name alone: {FORMS}")
+        }
+        TokenTree::Ident(name) => {
+            format!(
+                "unknown placement `{name}`: {}",
+                suggest::hint(&name.to_string(), &NAMES)
+            )
+        }
+        _ => format!("expected a placement: {FORMS}"),
+    };
+    Error::new(first.span(), message)
+}
+
+fn replicate(name: &Ident, rest: &[TokenTree]) -> Result<Placement> {
+    match arguments(name, rest)? {
+        None => Ok(Placement::Replicate),
+        Some(group) => Err(Error::new(
+            group.span(),
+            "`Replicate` takes no argument: every rank holds the whole value",
+        )),
+    }
+}
+
+fn partial(name: &Ident, rest: &[TokenTree], errors: &mut Errors) -> Result<Placement> {
+    let Some(group) = arguments(name, rest)? else {
+        return Ok(Placement::Partial {
+            op: Op::Sum,
+            span: name.span(),
+        });
+    };
+    match pieces(group, errors).as_slice() {
+        [] => Err(Error::new(
+            group.span(),
+            "`Partial()` lacks its op: write `Partial(Sum)`, or `Partial` for short",
+        )),
+        [piece] => op(piece),
+        [_, second, ..] => Err(Error::new_spanned(joined(second), "`Partial` takes one op")),
+    }
+}
+
+fn op(piece: &[TokenTree]) -> Result<Placement> {
+    let [TokenTree::Ident(name), rest @ ..] = piece else {
+        return Err(Error::new_spanned(
+            joined(piece),
+            format!("`Partial` takes an op: {}", any_op()),
+        ));
+    };
+    let Some(op) = Op::from_name(&name.to_string()) else {
+        let hint = suggest::hint(&name.to_string(), &Op::NAMES);
+        return Err(Error::new(
+            name.span(),
+            format!("unknown op `{name}`: {hint}"),
+        ));
+    };
+    nothing_after(rest)?;
+    Ok(Placement::Partial {
+        op,
+        span: name.span(),
+    })
+}
+
+fn any_op() -> String {
+    crate::errors::listed(&Op::NAMES).replace(" and ", " or ")
+}
+
+fn shard(name: &Ident, rest: &[TokenTree], errors: &mut Errors) -> Result<Placement> {
+    const NEEDS: &str =
+        "`Shard` needs the tensor dim that it splits: `Shard(0)`, or `Shard(-1)` for the last";
+    let Some(group) = arguments(name, rest)? else {
+        return Err(Error::new(name.span(), NEEDS));
+    };
+    match pieces(group, errors).as_slice() {
+        [] => Err(Error::new(group.span(), NEEDS)),
+        [piece] => Ok(Placement::Shard {
+            dim: dim(piece)?,
+            ragged: None,
+        }),
+        [first, flag] => {
+            let dim = dim(first)?;
+            Ok(Placement::Shard {
+                dim,
+                ragged: Some(ragged(flag)?),
+            })
+        }
+        [_, _, third, ..] => Err(Error::new_spanned(
+            joined(third),
+            "`Shard` takes a dim and at most `ragged`: one `Shard` per mesh axis",
+        )),
+    }
+}
+
+fn ragged(piece: &[TokenTree]) -> Result<proc_macro2::Span> {
+    match piece {
+        [word, rest @ ..] if is_word(word, "ragged") => nothing_after(rest).map(|()| word.span()),
+        [TokenTree::Ident(word)] => {
+            let hint = suggest::hint(&word.to_string(), &["ragged"]);
+            Err(Error::new(
+                word.span(),
+                format!("unknown option `{word}` of `Shard`: {hint}"),
+            ))
+        }
+        _ => Err(Error::new_spanned(
+            joined(piece),
+            "after the dim, `Shard` takes only `ragged`: one `Shard` per mesh axis",
+        )),
+    }
+}
+
+fn dim(piece: &[TokenTree]) -> Result<i64> {
+    match piece {
+        [TokenTree::Literal(literal), rest @ ..] => {
+            nothing_after(rest)?;
+            integer("", literal)
+        }
+        [minus, TokenTree::Literal(literal), rest @ ..] if is_punct(minus, '-') => {
+            nothing_after(rest)?;
+            integer("-", literal)
+        }
+        [word] if is_word(word, "ragged") => Err(Error::new(
+            word.span(),
+            "`ragged` comes after the dim: `Shard(0, ragged)`",
+        )),
+        _ => Err(Error::new_spanned(
+            joined(piece),
+            format!(
+                "`Shard` needs an integer literal, as in `Shard(0)`: `{}` has no value when the attribute is read",
+                piece.iter().map(quoted).collect::<Vec<_>>().join("")
+            ),
+        )),
+    }
+}
+
+fn integer(sign: &str, literal: &proc_macro2::Literal) -> Result<i64> {
+    let wrong = |message: String| Error::new(literal.span(), message);
+    let syn::Lit::Int(int) = syn::Lit::new(literal.clone()) else {
+        return Err(wrong(format!(
+            "`Shard` needs the number of a tensor dim, as in `Shard(0)`, not `{literal}`"
+        )));
+    };
+    if !int.suffix().is_empty() {
+        return Err(wrong(format!(
+            "write the dim without a suffix: `{sign}{}`",
+            int.base10_digits()
+        )));
+    }
+    let digits = format!("{sign}{}", int.base10_digits());
+    digits.parse().map_err(|_| {
+        wrong(format!(
+            "`{digits}` is no tensor dim: it does not fit in 64 bits"
+        ))
+    })
+}
+
+/// The parentheses after the name of a placement, if any.
+fn arguments<'a>(name: &Ident, rest: &'a [TokenTree]) -> Result<Option<&'a Group>> {
+    match rest {
+        [] => Ok(None),
+        [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Parenthesis => {
+            nothing_after(rest).map(|()| Some(group))
+        }
+        [TokenTree::Group(group), ..] => Err(Error::new(
+            group.span(),
+            format!("`{name}` takes its argument in parentheses"),
+        )),
+        [mark, ..] if is_punct(mark, '<') => Err(Error::new(
+            mark.span(),
+            format!("`{name}<..>` is a type: here the placement is a value, `{name}(..)`"),
+        )),
+        _ => nothing_after(rest).map(|()| None),
+    }
+}
+
+fn joined(piece: &[TokenTree]) -> impl ToTokens {
+    piece.iter().cloned().collect::<proc_macro2::TokenStream>()
+}

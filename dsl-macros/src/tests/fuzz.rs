@@ -1,0 +1,184 @@
+//! Random attributes on random functions: never a panic, always tokens that parse.
+
+use proc_macro2::TokenStream;
+
+const WORDS: [&str; 56] = [
+    "c\"x\"",
+    "b\"x\"",
+    "'c'",
+    "1e999",
+    "0x10",
+    "1_0i64",
+    "1f32",
+    "true",
+    "in",
+    "out",
+    "mesh",
+    "crate",
+    "reshard",
+    "check",
+    "grad",
+    "axes",
+    "=",
+    "=",
+    "=",
+    ",",
+    ",",
+    ",",
+    ",",
+    "_",
+    "Shard",
+    "Shard",
+    "Replicate",
+    "Partial",
+    "Sum",
+    "Max",
+    "Avg",
+    "ragged",
+    "0",
+    "1",
+    "-",
+    "-1",
+    "2.5",
+    "\"a\"",
+    "on",
+    "x",
+    "Placement",
+    "::",
+    "<",
+    ">",
+    "on",
+    ".",
+    "&",
+    "'a",
+    "#",
+    "!",
+    "r#in",
+    "self",
+    "fn",
+    "99999999999999999999",
+    "|",
+    "?",
+];
+const TYPES: [&str; 12] = [
+    "Tensor",
+    "&Tensor",
+    "&mut Tensor",
+    "Vec<Tensor>",
+    "&Vec<Tensor>",
+    "(Tensor, f32)",
+    "Option<&Tensor>",
+    "f32",
+    "&[Tensor]",
+    "[Tensor; 2]",
+    "impl Fn()",
+    "()",
+];
+const RESULTS: [&str; 9] = [
+    "",
+    "-> Tensor",
+    "-> Result<Tensor>",
+    "-> Result<(Tensor, f32)>",
+    "-> (Tensor,)",
+    "-> Loss",
+    "-> Result",
+    "-> ()",
+    "-> Result<impl Copy, E>",
+];
+const QUALIFIERS: [&str; 7] = ["", "", "pub", "async", "const", "unsafe", "extern \"C\""];
+
+/// Small and deterministic (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+
+    fn of<'a>(&mut self, words: &[&'a str]) -> &'a str {
+        words[self.below(words.len())]
+    }
+}
+
+fn attribute(random: &mut Random, depth: usize) -> String {
+    let mut text = String::new();
+    for _ in 0..random.below(8) {
+        let (open, close) = [("(", ")"), ("[", "]"), ("{", "}")][random.below(3)];
+        match random.below(4) {
+            0 if depth > 0 => {
+                text.push_str(&format!("{open}{}{close} ", attribute(random, depth - 1)))
+            }
+            1 if depth > 0 => {
+                text.push_str(&format!("[Shard(0), {}] ", attribute(random, depth - 1)))
+            }
+            _ => text.push_str(&format!("{} ", random.of(&WORDS))),
+        }
+    }
+    text
+}
+
+fn likely_attribute(random: &mut Random) -> String {
+    let (first, second) = (attribute(random, 2), attribute(random, 3));
+    format!(
+        "in = [[{first}]], out = [{second}], {}",
+        attribute(random, 1)
+    )
+}
+
+fn function(random: &mut Random) -> String {
+    let parameters: Vec<String> = (0..random.below(4))
+        .map(|at| {
+            format!(
+                "{}p{at}: {}",
+                random.of(&["", "mut ", "_"]),
+                random.of(&TYPES)
+            )
+        })
+        .collect();
+    format!(
+        "{} fn f({}) {} {{ body }}",
+        random.of(&QUALIFIERS),
+        parameters.join(", "),
+        random.of(&RESULTS)
+    )
+}
+
+#[test]
+fn random_attributes_never_panic() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for round in 0..20_000 {
+        let args = if round % 2 == 0 {
+            attribute(&mut random, 3)
+        } else {
+            likely_attribute(&mut random)
+        };
+        let item = function(&mut random);
+        let Ok(tokens) = args.parse::<TokenStream>() else {
+            continue;
+        };
+        let out = crate::attribute(tokens, item.parse().unwrap()).to_string();
+        assert!(
+            syn::parse_str::<syn::File>(&out).is_ok(),
+            "{args}\n{item}\n{out}"
+        );
+    }
+}
+
+#[test]
+fn random_items_never_panic() {
+    let mut random = Random(42);
+    for _ in 0..5_000 {
+        let item = format!(
+            "{} {}",
+            random.of(&["", "fn", "pub fn f", "const", "async fn f()", "#[a]"]),
+            attribute(&mut random, 2)
+        );
+        let Ok(tokens) = item.parse::<TokenStream>() else {
+            continue;
+        };
+        crate::attribute("out = _".parse().unwrap(), tokens);
+    }
+}

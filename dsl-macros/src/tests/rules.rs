@@ -1,0 +1,267 @@
+//! The message of every rule, and the token that it stands on.
+
+use super::{ONE, PAIR, TWO, refused, run};
+
+#[test]
+fn lists_against_each_other() {
+    refused(
+        "out = [Partial(Max), Shard(0), Partial(Sum)]",
+        ONE,
+        "Sum",
+        "`Partial(Sum)` cannot stand beside `Partial(Max)`: which axis is reduced first would change the value",
+    );
+    refused(
+        "out = [Replicate], in = [[Shard(0), Replicate]]",
+        ONE,
+        "[Replicate]",
+        "this list has 1 placement, but the other has 2: every list needs one per mesh axis",
+    );
+    refused(
+        "out = [Replicate], in = [[Shard(0), Replicate], [Shard(1)], [Partial]]",
+        "fn f(x: &Tensor, y: &Tensor, z: &Tensor) -> Result<Tensor> {}",
+        "[Shard(0), Replicate]",
+        "this list has 2 placements, but every other has 1: every list needs one per mesh axis",
+    );
+    refused(
+        "out = _, in = [[]]",
+        ONE,
+        "[]",
+        "an empty list places nothing: write one placement per mesh axis, or `_`",
+    );
+}
+
+#[test]
+fn counts_of_inputs() {
+    refused(
+        "out = [Replicate], in = [[Shard(0)]]",
+        TWO,
+        "[[Shard(0)]]",
+        "`f` has 2 parameters, but `in` has 1 entry: `n` has none; write `_` for a parameter that is not distributed",
+    );
+    refused(
+        "out = [Replicate], in = []",
+        TWO,
+        "[]",
+        "`f` has 2 parameters, but `in` has 0 entries: `x` and `n` have none; write `_` for a parameter that is not distributed",
+    );
+    refused(
+        "out = [Replicate], in = [_, [Shard(0)], _]",
+        "fn f(&self, x: &Tensor) -> Result<Tensor> {}",
+        "[Shard(0)]",
+        "`f` has 1 parameter beside `self`, but `in` has 3 entries: this one is left over",
+    );
+}
+
+#[test]
+fn types_of_inputs() {
+    refused(
+        "out = [Replicate], in = [[Shard(0)], [Shard(0)]]",
+        TWO,
+        "[Shard(0)]",
+        "parameter `n` of type `f32` cannot be distributed: only tensors have placements, write `_`",
+    );
+    refused(
+        "out = _, in = [[Shard(0)]]",
+        "fn f(x: &Vec<Tensor>) {}",
+        "[Shard(0)]",
+        "parameter `x` of type `&Vec<Tensor>` cannot be distributed: take `&[Tensor]`",
+    );
+    refused(
+        "out = _",
+        "fn f(x: &Vec<Tensor>) {}",
+        "&Vec<Tensor>",
+        "parameter `x` of type `&Vec<Tensor>` cannot be distributed: take `&[Tensor]`, or give it `_` in `in`",
+    );
+    refused(
+        "out = _, in = [[Shard(0)]]",
+        "fn f(x: &mut Tensor) {}",
+        "[Shard(0)]",
+        "parameter `x` of type `&mut Tensor` cannot be distributed: a body must not write its inputs, \
+         take `&Tensor` and return the new value",
+    );
+    refused(
+        "out = _, in = [[Shard(0)]]",
+        "fn f(x: (Tensor, f32)) {}",
+        "[Shard(0)]",
+        "parameter `x` of type `(Tensor, f32)` cannot be distributed: tuples are not available yet, \
+         take their tensors as parameters",
+    );
+}
+
+#[test]
+fn counts_of_outputs() {
+    refused(
+        "out = [[Replicate]]",
+        PAIR,
+        "[[Replicate]]",
+        "`f` returns 2 values, but `out` has 1 entry: `f32` without one; write `_` for a plain value",
+    );
+    refused(
+        "out = [[Replicate], _, _]",
+        PAIR,
+        "_",
+        "`f` returns 2 values, but `out` has 3 entries: this one is left over",
+    );
+    refused(
+        "out = [[Replicate], _]",
+        ONE,
+        "_",
+        "`f` returns 1 value, but `out` has 2 entries: this one is left over",
+    );
+    refused(
+        "out = [Shard(0), Replicate]",
+        PAIR,
+        "[Shard(0), Replicate]",
+        "`f` returns 2 values, but `out` has 1 entry: write one list per value, as in `[[Shard(0)], _]`",
+    );
+    refused(
+        "out = [Shard(0)]",
+        PAIR,
+        "[Shard(0)]",
+        "`f` returns 2 values, but `out` has 1 entry: write `_` for a plain value",
+    );
+    refused(
+        "out = [[Replicate], [Replicate]]",
+        "fn f(x: &Tensor) -> Pair {}",
+        "Pair",
+        "`out` has 2 entries, but `Pair` hides the values that it stands for: write the tuple out, \
+         as in `Result<(Tensor, Tensor)>`",
+    );
+}
+
+#[test]
+fn types_of_outputs() {
+    let nothing = "`f` returns no value to label: write `out = _`";
+    refused(
+        "out = [Replicate]",
+        "fn f(x: &Tensor) {}",
+        "[Replicate]",
+        nothing,
+    );
+    refused(
+        "out = [_]",
+        "fn f(x: &Tensor) -> Result<()> {}",
+        "[_]",
+        nothing,
+    );
+    refused(
+        "out = [[Replicate], [Shard(0)]]",
+        PAIR,
+        "[Shard(0)]",
+        "an output of type `f32` cannot be labelled: it shows no `Tensor`, write `_`",
+    );
+    refused(
+        "out = [Replicate]",
+        "fn f(x: &Tensor) -> Result<&Tensor> {}",
+        "[Replicate]",
+        "an output of type `&Tensor` cannot be labelled: return an owned `Tensor`",
+    );
+    refused(
+        "out = [[Replicate], _]",
+        "fn f(x: &Tensor) -> ((Tensor, u8), u8) {}",
+        "[Replicate]",
+        "an output of type `(Tensor, u8)` cannot be labelled: tuple entries are not available yet",
+    );
+}
+
+#[test]
+fn mesh_is_needed() {
+    let message = "no parameter of `f` is distributed, so nothing gives the mesh of this output: add `mesh = ..`";
+    refused(
+        "out = [Shard(0)]",
+        "fn f(n: usize) -> Tensor {}",
+        "[Shard(0)]",
+        message,
+    );
+    refused(
+        "out = [_, [Replicate]], in = [_]",
+        "fn f(x: &Tensor) -> (u8, Tensor) {}",
+        "[Replicate]",
+        message,
+    );
+    // Not where it is unknown what was meant.
+    assert_eq!(
+        run(
+            "out = [Shard(0)], in = [[Shard(0)]]",
+            "fn f(n: u8) -> Tensor {}"
+        )
+        .1
+        .len(),
+        1
+    );
+}
+
+#[test]
+fn functions_that_cannot_be_regions() {
+    let refusals = [
+        (
+            "async fn f() {}",
+            "async",
+            "an `async` function cannot be a region: ",
+        ),
+        (
+            "const fn f() {}",
+            "const",
+            "a `const` function cannot be a region: ",
+        ),
+        (
+            "extern \"C\" fn f() {}",
+            "extern",
+            "an `extern` function cannot be a region: ",
+        ),
+        (
+            "unsafe fn f(x: u8, ...) {}",
+            "...",
+            "a variadic function cannot be a region: ",
+        ),
+        ("fn f();", "f", "a region needs a body: "),
+        (
+            "pub struct S;",
+            "struct",
+            "`#[local_map]` goes on a function",
+        ),
+        (
+            "/// docs\nimpl S {}",
+            "impl",
+            "`#[local_map]` goes on a function: put it on the methods inside",
+        ),
+        (
+            "unsafe trait T {}",
+            "unsafe",
+            "`#[local_map]` goes on a function",
+        ),
+        (
+            "type F = fn();",
+            "type",
+            "`#[local_map]` goes on a function",
+        ),
+    ];
+    for (item, under, start) in refusals {
+        let (_, errors) = run("out = _", item);
+        assert_eq!(errors.len(), 1, "{item}: {errors:?}");
+        assert!(errors[0].0.starts_with(start), "{errors:?}");
+        assert_eq!(errors[0].1, under, "{item}");
+    }
+}
+
+#[test]
+fn many_mistakes_are_reported_at_once() {
+    let (_, errors) = run(
+        "in = [[Sard(0)], [Shard(x)], [Replicate]], reshrd, mesh =, out = [Replicate(1), Partial(Mxa)], grad = [_, 1]",
+        "async fn f(x: &Tensor, y: &Tensor, n: f32) -> Result<Tensor> {}",
+    );
+    let under: Vec<&str> = errors.iter().map(|(_, under)| under.as_str()).collect();
+    let expected = [
+        "Sard",
+        "x",
+        "reshrd",
+        "mesh",
+        "(1)",
+        "Mxa",
+        "grad",
+        "async",
+        "[Replicate]",
+        "[Replicate(1), Partial(Mxa)]",
+    ];
+    assert_eq!(under, expected, "{errors:#?}");
+}

@@ -1,0 +1,213 @@
+//! What can be told about a type from the way it is written.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+use syn::{GenericArgument, Path, PathArguments, Type, TypePath, parse_quote};
+
+/// How a parameter's type relates to tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// `&Tensor`, `Tensor`, `Option`, `Vec`, a slice or an array of them: a distributed value.
+    Distributed,
+    /// `&Vec<Tensor>`
+    RefVec,
+    /// `&mut Tensor`, or a mutable slice.
+    Mutable,
+    /// A tuple with tensors in it.
+    Tuple,
+    /// Anything else.
+    Other,
+}
+
+/// Tells what a parameter of type `ty` is.
+pub(crate) fn class(ty: &Type) -> Class {
+    match bare(ty) {
+        Type::Reference(reference) if reference.mutability.is_some() => match mentions_tensor(ty) {
+            true => Class::Mutable,
+            false => Class::Other,
+        },
+        Type::Reference(reference) => class_behind_reference(&reference.elem),
+        Type::Tuple(_) if mentions_tensor(ty) => Class::Tuple,
+        Type::Array(array) => distributed_if(is_tensor(&array.elem)),
+        owned if is_tensor(owned) => Class::Distributed,
+        owned => {
+            let optional = argument_of(owned, "Option")
+                .is_some_and(|ty| is_tensor(ty) || is_tensor_reference(ty));
+            distributed_if(optional || argument_of(owned, "Vec").is_some_and(is_tensor))
+        }
+    }
+}
+
+fn class_behind_reference(ty: &Type) -> Class {
+    match bare(ty) {
+        Type::Slice(slice) => distributed_if(is_tensor(&slice.elem)),
+        ty if argument_of(ty, "Vec").is_some_and(is_tensor) => Class::RefVec,
+        Type::Tuple(_) if mentions_tensor(ty) => Class::Tuple,
+        ty => distributed_if(is_tensor(ty)),
+    }
+}
+
+fn distributed_if(yes: bool) -> Class {
+    if yes {
+        Class::Distributed
+    } else {
+        Class::Other
+    }
+}
+
+fn is_tensor_reference(ty: &Type) -> bool {
+    matches!(bare(ty), Type::Reference(reference) if reference.mutability.is_none() && is_tensor(&reference.elem))
+}
+
+/// Whether `ty` is a path that ends in plain `Tensor`.
+pub(crate) fn is_tensor(ty: &Type) -> bool {
+    match bare(ty) {
+        Type::Path(TypePath {
+            qself: None, path, ..
+        }) => path
+            .segments
+            .last()
+            .is_some_and(|last| last.ident == "Tensor" && last.arguments.is_none()),
+        _ => false,
+    }
+}
+
+/// Whether a `Tensor` stands anywhere in `ty` where [`distributed`] would replace it.
+pub(crate) fn mentions_tensor(ty: &Type) -> bool {
+    let mut found = false;
+    walk(&mut ty.clone(), &mut |ty| found |= is_tensor(ty));
+    found
+}
+
+/// `ty` with a `DTensor` of `krate` for every `Tensor`, on the span of the author's token.
+pub(crate) fn distributed(ty: &Type, krate: &TokenStream) -> Type {
+    let mut ty = ty.clone();
+    walk(&mut ty, &mut |ty| {
+        if is_tensor(ty) {
+            *ty = Type::Verbatim(dtensor(krate, syn::spanned::Spanned::span(ty)));
+        }
+    });
+    ty
+}
+
+/// The path of the distributed tensor.
+pub(crate) fn dtensor(krate: &TokenStream, span: Span) -> TokenStream {
+    quote_spanned!(span=> #krate::DTensor)
+}
+
+/// `ty` without named lifetimes: a local does not live as long as the distributed tensor that it belongs to.
+pub(crate) fn without_lifetimes(ty: &Type) -> Type {
+    let mut ty = ty.clone();
+    walk(&mut ty, &mut |ty| {
+        if let Type::Reference(reference) = ty {
+            reference.lifetime = None;
+        }
+    });
+    ty
+}
+
+/// The only type argument of a path that ends in `name`.
+pub(crate) fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
+    let Type::Path(TypePath {
+        qself: None, path, ..
+    }) = bare(ty)
+    else {
+        return None;
+    };
+    let last = path.segments.last().filter(|last| last.ident == name)?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+        return None;
+    };
+    match arguments.args.first()? {
+        GenericArgument::Type(ty) if arguments.args.len() == 1 => Some(ty),
+        _ => None,
+    }
+}
+
+/// The first type argument of a path that ends in `Result`.
+pub(crate) fn ok_of(path: &mut Path) -> Option<&mut Type> {
+    let last = path
+        .segments
+        .last_mut()
+        .filter(|last| last.ident == "Result")?;
+    let PathArguments::AngleBracketed(arguments) = &mut last.arguments else {
+        return None;
+    };
+    arguments
+        .args
+        .iter_mut()
+        .find_map(|argument| match argument {
+            GenericArgument::Type(ty) => Some(ty),
+            _ => None,
+        })
+}
+
+/// Whether `ty` is surely no alias of a `Result`.
+pub(crate) fn is_plain(ty: &Type) -> bool {
+    const PLAIN: [&str; 25] = [
+        "Tensor", "Vec", "Option", "Box", "Arc", "Rc", "String", "HashMap", "BTreeMap", "bool",
+        "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32",
+        "u64", "u128", "usize",
+    ];
+    match bare(ty) {
+        Type::Path(TypePath { path, .. }) => path
+            .segments
+            .last()
+            .is_some_and(|last| PLAIN.iter().any(|plain| last.ident == plain)),
+        Type::Macro(_) | Type::Verbatim(_) => false,
+        _ => true,
+    }
+}
+
+/// Whether `impl Trait` stands in `ty`, which a closure cannot return.
+pub(crate) fn mentions_impl(ty: &Type) -> bool {
+    let mut found = false;
+    walk(&mut ty.clone(), &mut |ty| {
+        found |= matches!(ty, Type::ImplTrait(_))
+    });
+    found
+}
+
+/// `ty` inside of its parentheses and of the invisible groups of `macro_rules!`.
+pub(crate) fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Paren(inner) => bare(&inner.elem),
+        Type::Group(inner) => bare(&inner.elem),
+        ty => ty,
+    }
+}
+
+/// Visits `ty` and the types written in it, outermost first.
+fn walk(ty: &mut Type, visit: &mut dyn FnMut(&mut Type)) {
+    visit(ty);
+    match ty {
+        Type::Reference(inner) => walk(&mut inner.elem, visit),
+        Type::Slice(inner) => walk(&mut inner.elem, visit),
+        Type::Array(inner) => walk(&mut inner.elem, visit),
+        Type::Paren(inner) => walk(&mut inner.elem, visit),
+        Type::Group(inner) => walk(&mut inner.elem, visit),
+        Type::Tuple(inner) => inner.elems.iter_mut().for_each(|ty| walk(ty, visit)),
+        Type::Path(inner) => inner
+            .path
+            .segments
+            .iter_mut()
+            .for_each(|segment| walk_arguments(&mut segment.arguments, visit)),
+        _ => {}
+    }
+}
+
+fn walk_arguments(arguments: &mut PathArguments, visit: &mut dyn FnMut(&mut Type)) {
+    let PathArguments::AngleBracketed(arguments) = arguments else {
+        return;
+    };
+    for argument in &mut arguments.args {
+        if let GenericArgument::Type(ty) = argument {
+            walk(ty, visit);
+        }
+    }
+}
+
+/// The type of a function that names none.
+pub(crate) fn unit() -> Type {
+    parse_quote!(())
+}

@@ -1,0 +1,10 @@
+use candle_core::{Result, Tensor};
+use local_map::prelude::*;
+
+#[local_map(out = [Shard(0)])]
+fn f(x: &Tensor) -> Result<Tensor> {
+    let rows: usize = "three";
+    x.narrow(0, 0, rows)
+}
+
+fn main() {}

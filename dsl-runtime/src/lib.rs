@@ -7,3 +7,5 @@ pub mod placement;
 pub mod mesh;
 pub mod shard;
 pub mod spec;
+pub mod plan;
+pub mod comm;

@@ -12,10 +12,7 @@ pub enum Replicate {}
 
 /// Every rank along the axis has an addend (for [`Sum`]); the value is their reduction with `Op`.
 #[derive(Debug)]
-pub struct Partial<Op = Sum> {
-    never: std::convert::Infallible,
-    op: PhantomData<Op>,
-}
+pub struct Partial<Op = Sum>(PhantomData<Op>);
 
 /// A layout, or a placement, that is known only at run time.
 #[derive(Debug)]

@@ -178,6 +178,16 @@ impl Spec {
     }
 }
 
+/// The mesh is left out: specs that are compared by hash are mostly of one mesh.
+impl std::hash::Hash for Spec {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.placements.hash(state);
+        self.shape.hash(state);
+        self.dtype.hash(state);
+        self.ragged.hash(state);
+    }
+}
+
 impl Ragged {
     fn span(&self, position: usize) -> Span {
         Span {

@@ -1,0 +1,92 @@
+//! What a rank says of the collective it calls, so that ranks that disagree are told, not left waiting.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use candle_core::DType;
+
+use crate::error::{Error, Report};
+use crate::placement::ReduceOp;
+use crate::shard::Dims;
+use crate::spec::Typed;
+
+/// One rank's description of a collective. All but `site` must be equal on all ranks.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The operation, as `all-reduce`.
+    pub name: &'static str,
+    /// The element type.
+    pub dtype: DType,
+    /// The shape that all ranks must agree on: of the local tensor where locals are equal, or else the global one.
+    pub shape: Dims,
+    /// The reduction, if any.
+    pub op: Option<ReduceOp>,
+    /// The root's position, if there is one.
+    pub root: Option<usize>,
+    /// What else must be equal, as text.
+    pub detail: Option<Arc<str>>,
+    /// Where the author called it.
+    pub site: &'static Location<'static>,
+}
+
+impl Call {
+    /// A call of `name` on elements of type `dtype`, at the caller's line.
+    #[track_caller]
+    pub fn new(name: &'static str, dtype: DType, shape: &[usize]) -> Call {
+        Call {
+            name,
+            dtype,
+            shape: shape.into(),
+            op: None,
+            root: None,
+            detail: None,
+            site: Location::caller(),
+        }
+    }
+
+    /// Whether two ranks called the same.
+    pub fn agrees(&self, other: &Call) -> bool {
+        self.name == other.name
+            && self.dtype == other.dtype
+            && self.shape == other.shape
+            && self.op == other.op
+            && self.root == other.root
+            && self.detail == other.detail
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        if let Some(op) = self.op {
+            write!(f, "({op})")?;
+        }
+        write!(f, " of {}", Typed(self.dtype, &self.shape))?;
+        if let Some(root) = self.root {
+            write!(f, " with root {root}")?;
+        }
+        if let Some(detail) = &self.detail {
+            write!(f, " {detail}")?;
+        }
+        write!(f, " at {}", self.site)
+    }
+}
+
+/// An error if the calls of a group differ; `calls` are in group order with world ranks. The same on every rank.
+pub(super) fn check_agreement<'a>(
+    calls: impl Iterator<Item = (usize, &'a Call)> + Clone,
+) -> Result<(), Error> {
+    let mut rest = calls.clone();
+    let Some((_, first)) = rest.next() else {
+        return Ok(());
+    };
+    if rest.all(|(_, call)| call.agrees(first)) {
+        return Ok(());
+    }
+    let report = Report::new("the ranks of a group called different operations");
+    let report = calls.fold(report, |r, (rank, call)| r.offender(format!("rank {rank}: {call}")));
+    Err(Error::Mismatch(report.advice(
+        "make every rank of the group call the same operation, with the same arguments, in the same order",
+    )))
+}

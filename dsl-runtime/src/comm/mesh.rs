@@ -1,0 +1,145 @@
+//! A mesh bound to a world: where this rank sits, and the groups along the axes through it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use smallvec::SmallVec;
+
+use super::{Transport, World};
+use crate::error::{Error, Report, Result};
+use crate::mesh::{Coord, Mesh};
+use crate::plan::PlanCache;
+use crate::spec::{AxisList, flatten_over};
+
+/// A [`Mesh`] that can communicate: it knows this rank's coordinates and reaches the ranks along each axis. Cheap to
+/// clone; equal when the meshes are.
+#[derive(Clone)]
+pub struct DeviceMesh(Arc<Bound>);
+
+struct Bound {
+    world: World,
+    mesh: Mesh,
+    coord: Option<Coord>,
+    groups: Mutex<SmallVec<[(AxisList, Arc<dyn Transport>); 4]>>,
+    plans: PlanCache,
+}
+
+impl DeviceMesh {
+    pub(super) fn new(world: World, mesh: Mesh) -> DeviceMesh {
+        let coord = mesh.coordinate(world.rank());
+        DeviceMesh(Arc::new(Bound {
+            world,
+            mesh,
+            coord,
+            groups: Mutex::default(),
+            plans: PlanCache::default(),
+        }))
+    }
+
+    /// The world that the mesh is part of.
+    pub fn world(&self) -> &World {
+        &self.0.world
+    }
+
+    /// This rank's coordinates, or `None` outside the mesh.
+    pub fn coordinate(&self) -> Option<&[usize]> {
+        self.0.coord.as_deref()
+    }
+
+    /// The sub-mesh of the named axes, in the order given, through this rank.
+    ///
+    /// # Errors
+    /// An unknown or repeated axis, none at all, or this rank is outside the mesh.
+    pub fn sub(&self, names: &[&str]) -> Result<DeviceMesh> {
+        let world = &self.0.world;
+        world.bind(self.0.mesh.sub(names, world.rank())?)
+    }
+
+    /// The sub-mesh of all ranks whose coordinate on the named axis is `index`; this rank may be outside it.
+    ///
+    /// # Errors
+    /// An unknown axis, an index beyond its size, or a mesh of one axis only.
+    pub fn at(&self, name: &str, index: usize) -> Result<DeviceMesh> {
+        self.0.world.bind(self.0.mesh.at(name, index)?)
+    }
+
+    /// Whether both are the same mesh with names that say the same.
+    pub(crate) fn is_same(&self, other: &DeviceMesh) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.mesh == other.0.mesh && self.0.mesh.names_agree(&other.0.mesh))
+    }
+
+    /// This rank's coordinates.
+    pub(crate) fn inside(&self) -> Result<&[usize]> {
+        let outside = || self.0.mesh.outside(self.0.world.rank());
+        self.coordinate().ok_or_else(outside)
+    }
+
+    /// The group of the ranks along `axes` (indices, flattened in this order) through this rank.
+    pub(crate) fn group(&self, axes: &[usize]) -> Result<Arc<dyn Transport>> {
+        let coord = self.inside()?;
+        let mut groups = self.0.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, group)) = groups.iter().find(|(a, _)| a[..] == *axes) {
+            return Ok(group.clone());
+        }
+        let mesh = self.0.mesh.through(axes, coord)?;
+        let me = flatten_over(axes, coord, self.0.mesh.sizes());
+        let group = self.0.world.group(&mesh, me);
+        groups.push((axes.into(), group.clone()));
+        Ok(group)
+    }
+
+    /// The group of the ranks along the named axes, flattened in this order, or of all ranks where none is named.
+    pub(crate) fn group_by_name(&self, names: &[&str]) -> Result<Arc<dyn Transport>> {
+        let axes = match names {
+            [] => (0..self.axis_count()).collect(),
+            names => names.iter().map(|n| self.axis(n)).collect::<Result<AxisList>>()?,
+        };
+        self.group(&axes)
+    }
+
+    pub(crate) fn plans(&self) -> &PlanCache {
+        &self.0.plans
+    }
+}
+
+/// Two bound meshes must be one mesh; otherwise an error that names both.
+pub(crate) fn require_same(doing: impl FnOnce() -> String, meshes: [&DeviceMesh; 2]) -> Result<()> {
+    let [a, b] = meshes;
+    if a.is_same(b) {
+        return Ok(());
+    }
+    Err(Error::Mesh(
+        Report::new(format!("{}: the operands live on different meshes", doing()))
+            .offender(a.to_string())
+            .offender(b.to_string())
+            .advice("put them on one mesh: the same ranks, shape and axis names"),
+    ))
+}
+
+impl Deref for DeviceMesh {
+    type Target = Mesh;
+    fn deref(&self) -> &Mesh {
+        &self.0.mesh
+    }
+}
+
+impl PartialEq for DeviceMesh {
+    fn eq(&self, other: &DeviceMesh) -> bool {
+        self.0.mesh == other.0.mesh
+    }
+}
+
+impl Eq for DeviceMesh {}
+
+impl fmt::Display for DeviceMesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.mesh, f)
+    }
+}
+
+impl fmt::Debug for DeviceMesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {:?}", self.0.mesh, self.0.world)
+    }
+}

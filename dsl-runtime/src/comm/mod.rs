@@ -1,0 +1,103 @@
+//! Communicators: groups of ranks and what moves between them. Knows nothing of specs.
+//!
+//! An engine implements [`Transport`] over typed [`Buffer`]s. Everything that moves data is an *exchange*: each rank
+//! brings a buffer, and its [`Routes`](crate::plan::Routes) say which elements of whose buffer make up its output.
+
+mod assemble;
+pub mod buffer;
+mod call;
+pub mod elements;
+mod fake;
+mod fold;
+mod launch;
+mod mesh;
+mod threads;
+mod world;
+
+use crate::error::Result;
+use crate::plan::Routes;
+use crate::shard::Span;
+
+pub use buffer::{Buffer, Finish};
+pub use call::Call;
+pub use launch::{Launch, launch};
+pub use mesh::DeviceMesh;
+pub use world::World;
+
+/// One rank's membership in a group: what an engine supplies.
+///
+/// Contract: an operation succeeds on all ranks or fails on all ranks. When it returns, no other rank reads this rank's
+/// input any more.
+pub trait Transport: Send + Sync {
+    /// This rank's position in the group.
+    fn position(&self) -> usize;
+
+    /// The world ranks of the group, in order.
+    fn members(&self) -> Members<'_>;
+
+    /// Brings `input`, takes what `routes` say of everybody's input, and hands the elements to `finish`, once for all
+    /// ranks that share the result.
+    fn exchange(
+        &self,
+        call: &Call,
+        input: Option<Buffer>,
+        routes: &Routes,
+        finish: &dyn Finish,
+    ) -> Result<Buffer>;
+
+    /// Sends the runs `cuts` of the input, one to each rank, and concatenates what comes, `expected` elements from each.
+    fn all_to_all(
+        &self,
+        call: &Call,
+        input: Buffer,
+        counts: &Counts,
+        finish: &dyn Finish,
+    ) -> Result<Buffer>;
+
+    /// Sends a copy of `input`; returns without waiting for the receiver.
+    fn send(&self, call: &Call, to: usize, input: Buffer, finish: &dyn Finish) -> Result<()>;
+
+    /// Waits for what `from` sent.
+    fn recv(&self, call: &Call, from: usize) -> Result<Buffer>;
+
+    /// Waits until every rank of the group has come here.
+    fn barrier(&self, call: &Call) -> Result<()>;
+}
+
+/// The world ranks of a group.
+#[derive(Clone, Copy, Debug)]
+pub enum Members<'a> {
+    /// Listed by an engine that runs them.
+    Listed(&'a [usize]),
+    /// Only counted, by an engine that runs none.
+    Counted(usize),
+}
+
+impl Members<'_> {
+    /// How many there are.
+    pub fn count(self) -> usize {
+        match self {
+            Members::Listed(ranks) => ranks.len(),
+            Members::Counted(count) => count,
+        }
+    }
+}
+
+/// How many elements go to, and are expected from, each rank of the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// To each rank, in order of the input.
+    pub send: Vec<usize>,
+    /// From each rank, in order of the output.
+    pub receive: Vec<usize>,
+}
+
+impl Counts {
+    /// The run of the input that goes to `rank`.
+    fn run_to(&self, rank: usize) -> Span {
+        Span {
+            start: self.send[..rank].iter().sum(),
+            len: self.send[rank],
+        }
+    }
+}

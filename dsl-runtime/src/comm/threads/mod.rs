@@ -1,0 +1,289 @@
+//! The engine for ranks that are threads of one process: they read each other's buffers in place.
+
+mod output;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use local_map_rendezvous::{Broken, Group, Roster};
+use smallvec::SmallVec;
+
+use super::buffer::{Buffer, Finish, HostRead, Memory};
+use super::call::{Call, check_agreement};
+use super::{Counts, Members, Transport};
+use crate::error::{Error, Report, Result};
+use crate::plan::Routes;
+use crate::shard::Span;
+use output::Output;
+
+/// The ranks of one process and the groups they have formed.
+pub(super) struct Threads {
+    roster: Arc<Roster>,
+    groups: Mutex<HashMap<Vec<usize>, Arc<Group<Arc<Deposit>>>>>,
+}
+
+/// What a rank brings to a meeting.
+struct Deposit {
+    call: Call,
+    input: Option<Buffer>,
+    counts: Option<Counts>,
+    /// Brought by the first of the ranks that share a result.
+    output: Option<Output>,
+    /// In the first rank's deposit: how many ranks have read all they need.
+    finished: AtomicUsize,
+}
+
+/// One thread's membership in a group.
+struct Member {
+    group: Arc<Group<Arc<Deposit>>>,
+    me: usize,
+}
+
+impl Threads {
+    pub(super) fn new(roster: Arc<Roster>) -> Threads {
+        let groups = Mutex::default();
+        Threads { roster, groups }
+    }
+
+    /// The membership of the rank at position `me`; the members of a group find each other by its list of ranks.
+    pub(super) fn join(&self, ranks: Vec<usize>, me: usize) -> Arc<dyn Transport> {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = groups
+            .entry(ranks)
+            .or_insert_with_key(|ranks| Group::new(&self.roster, ranks.clone()));
+        Arc::new(Member { group: group.clone(), me })
+    }
+}
+
+impl Deposit {
+    fn new(call: &Call, input: Option<Buffer>) -> Deposit {
+        Deposit {
+            call: call.clone(),
+            input,
+            counts: None,
+            output: None,
+            finished: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Transport for Member {
+    fn position(&self) -> usize {
+        self.me
+    }
+
+    fn members(&self) -> Members<'_> {
+        Members::Listed(self.group.members())
+    }
+
+    fn exchange(
+        &self,
+        call: &Call,
+        input: Option<Buffer>,
+        routes: &Routes,
+        finish: &dyn Finish,
+    ) -> Result<Buffer> {
+        let mut deposit = Deposit::new(call, self.in_host_memory(call, input)?);
+        if routes.share.first() == Some(&self.me) {
+            deposit.output = Some(output_for(call, routes, routes.share.len())?);
+        }
+        let all = self.meet(deposit)?;
+        let result = self.take_part(&all, routes, finish);
+        self.finish(&all)?;
+        result?;
+        let leader = routes.share.first().map_or(self.me, |&first| first);
+        let output = all[leader].output.as_ref();
+        output.and_then(Output::buffer).ok_or_else(|| self.disagreement(call))
+    }
+
+    fn all_to_all(
+        &self,
+        call: &Call,
+        input: Buffer,
+        counts: &Counts,
+        finish: &dyn Finish,
+    ) -> Result<Buffer> {
+        let mut deposit = Deposit::new(call, self.in_host_memory(call, Some(input))?);
+        deposit.counts = Some(counts.clone());
+        let all = self.meet(deposit)?;
+        let result = self.take_runs(call, &all, finish);
+        self.finish(&all)?;
+        result
+    }
+
+    fn send(&self, call: &Call, to: usize, input: Buffer, finish: &dyn Finish) -> Result<()> {
+        let len = input.len;
+        let input = self.in_host_memory(call, Some(input))?;
+        let copy = produce(call, &Routes::broadcast(0, len, [0]), &[&input], finish)?;
+        let deposit = Arc::new(Deposit::new(call, Some(copy)));
+        self.group.send(self.me, to, deposit).map_err(|b| broken(call, b))
+    }
+
+    fn recv(&self, call: &Call, from: usize) -> Result<Buffer> {
+        let deposit = self.group.recv(self.me, from, call).map_err(|b| broken(call, b))?;
+        let ranks = self.group.members();
+        let pair = [(ranks[from], &deposit.call), (ranks[self.me], call)];
+        check_agreement(pair.into_iter())?;
+        deposit.input.clone().ok_or_else(|| self.disagreement(call))
+    }
+
+    fn barrier(&self, call: &Call) -> Result<()> {
+        self.meet(Deposit::new(call, None)).map(|_| ())
+    }
+}
+
+impl Member {
+    /// Meets all members, who must have called the same.
+    fn meet(&self, deposit: Deposit) -> Result<Vec<Arc<Deposit>>> {
+        let deposit = Arc::new(deposit);
+        let all = self
+            .group
+            .meet(self.me, deposit.clone(), &deposit.call)
+            .map_err(|b| broken(&deposit.call, b))?;
+        let ranks = self.group.members().iter().copied();
+        check_agreement(ranks.zip(all.iter().map(|d| &d.call)))?;
+        Ok(all)
+    }
+
+    /// Fills this rank's part of the output that it shares.
+    fn take_part(&self, all: &[Arc<Deposit>], routes: &Routes, finish: &dyn Finish) -> Result<()> {
+        let call = &all[self.me].call;
+        let leader = routes.share.first().map_or(self.me, |&first| first);
+        let part = routes.share.iter().position(|&r| r == self.me).unwrap_or(0);
+        let Some(output) = &all[leader].output else {
+            return Err(self.disagreement(call));
+        };
+        let inputs: SmallVec<[&Option<Buffer>; 8]> = all.iter().map(|d| &d.input).collect();
+        fill(output, routes, (part, routes.share.len()), &inputs, finish)
+            .map_err(|_| self.disagreement(call))
+    }
+
+    /// Concatenates the runs that the other ranks have cut for this one.
+    fn take_runs(&self, call: &Call, all: &[Arc<Deposit>], finish: &dyn Finish) -> Result<Buffer> {
+        let counts: Vec<&Counts> = all.iter().filter_map(|d| d.counts.as_ref()).collect();
+        check_counts(call, self.group.members(), &counts)?;
+        let runs: Vec<Span> = counts.iter().map(|c| c.run_to(self.me)).collect();
+        let inputs: SmallVec<[&Option<Buffer>; 8]> = all.iter().map(|d| &d.input).collect();
+        produce(call, &Routes::runs(self.me, &runs), &inputs, finish)
+    }
+
+    /// Waits until no member reads any other's input, so that inputs may be written again.
+    fn finish(&self, all: &[Arc<Deposit>]) -> Result<()> {
+        let (finished, count) = (&all[0].finished, all.len());
+        if finished.fetch_add(1, Ordering::AcqRel) + 1 == count {
+            self.group.notify();
+            return Ok(());
+        }
+        let call = &all[self.me].call;
+        let done = || finished.load(Ordering::Acquire) == count;
+        self.group.wait_until(self.me, call, &done).map_err(|b| broken(call, b))
+    }
+
+    fn in_host_memory(&self, call: &Call, input: Option<Buffer>) -> Result<Option<Buffer>> {
+        match input.as_ref().map(|b| &b.memory) {
+            Some(Memory::Device(device)) => Err(Error::Unsupported(
+                Report::new(format!("{call}: the threads engine moves host memory only"))
+                    .offender(format!("the tensor is on CUDA device {}", device.ordinal))
+                    .advice("build with the feature `nccl` and use its engine, or move the tensor to the CPU first"),
+            )),
+            _ => Ok(input),
+        }
+    }
+
+    fn disagreement(&self, call: &Call) -> Error {
+        let rank = self.group.members()[self.me];
+        Error::Mismatch(
+            Report::new(format!("{call}: rank {rank} expects other buffers than its peers brought"))
+                .advice("make sure that the local tensors have the lengths that their specs say"),
+        )
+    }
+}
+
+fn output_for(call: &Call, routes: &Routes, parts: usize) -> Result<Output> {
+    Output::new(call.dtype, routes.len, parts).ok_or_else(|| {
+        let name = call.dtype.as_str();
+        Error::DType(Report::new(format!("{call}: tensors of type {name} cannot be exchanged")))
+    })
+}
+
+/// A result of this rank alone.
+fn produce(
+    call: &Call,
+    routes: &Routes,
+    inputs: &[&Option<Buffer>],
+    finish: &dyn Finish,
+) -> Result<Buffer> {
+    let output = output_for(call, routes, 1)?;
+    let filled = fill(&output, routes, (0, 1), inputs, finish);
+    filled.ok().and_then(|()| output.buffer()).ok_or_else(|| {
+        Error::Mismatch(Report::new(format!("{call}: a buffer is shorter than its counts say")))
+    })
+}
+
+/// Holds all inputs for reading while a part of the output is filled.
+fn fill(
+    output: &Output,
+    routes: &Routes,
+    part: (usize, usize),
+    inputs: &[&Option<Buffer>],
+    finish: &dyn Finish,
+) -> std::result::Result<(), super::assemble::OutOfBounds> {
+    let guards: SmallVec<[Option<Box<dyn HostRead + '_>>; 8]> = inputs
+        .iter()
+        .map(|input| match &input.as_ref()?.memory {
+            Memory::Host(memory) => Some(memory.read()),
+            Memory::Device(_) => None,
+        })
+        .collect();
+    let sources: SmallVec<[_; 8]> = guards.iter().map(|g| g.as_ref().map(|g| g.elements())).collect();
+    output.fill(routes, part, &sources, finish)
+}
+
+/// Every rank must expect what its peers send; all ranks see all counts, so all agree on the verdict.
+fn check_counts(call: &Call, ranks: &[usize], counts: &[&Counts]) -> Result<()> {
+    let mut report = Report::new(format!("{call}: ranks expect other lengths than their peers send"));
+    let mut agree = counts.len() == ranks.len();
+    for (from, sender) in counts.iter().enumerate() {
+        for (to, receiver) in counts.iter().enumerate() {
+            let (sent, expected) = (sender.send[to], receiver.receive[from]);
+            if sent != expected {
+                agree = false;
+                let (from, to) = (ranks[from], ranks[to]);
+                report = report.offender(format!(
+                    "rank {from} sends {sent} elements to rank {to}, which expects {expected}"
+                ));
+            }
+        }
+    }
+    if agree { Ok(()) } else { Err(Error::Mismatch(report)) }
+}
+
+fn broken(call: &Call, broken: Broken) -> Error {
+    let doing = call.to_string();
+    match broken {
+        Broken::PeerFailed { rank, cause } => Error::PeerFailed {
+            doing,
+            rank,
+            cause: cause.to_string(),
+        },
+        Broken::PeerReturned { rank } => Error::PeerReturned { doing, rank },
+        Broken::TimedOut { waited, arrived, missing, .. } => Error::TimedOut(timeout(doing, waited, &arrived, &missing)),
+    }
+}
+
+fn timeout(
+    doing: String,
+    waited: std::time::Duration,
+    arrived: &[(usize, String)],
+    missing: &[(usize, String)],
+) -> Report {
+    let report = Report::new(format!("{doing}: not all ranks arrived within {waited:.1?}"));
+    let report = missing.iter().fold(report, |r, (rank, place)| {
+        r.offender(format!("rank {rank} is missing: {place}"))
+    });
+    let report = arrived.iter().fold(report, |r, (rank, place)| {
+        r.offender(format!("rank {rank} is here: {place}"))
+    });
+    report.advice("look at the missing ranks first; LOCAL_MAP_TIMEOUT sets the deadline in seconds")
+}

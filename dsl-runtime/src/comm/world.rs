@@ -1,0 +1,119 @@
+//! A world: all ranks of one program, seen from one of them.
+
+use std::sync::Arc;
+
+use local_map_rendezvous::Roster;
+
+use super::fake::Fake;
+use super::mesh::DeviceMesh;
+use super::threads::Threads;
+use super::Transport;
+use crate::error::{Error, Report, Result};
+use crate::mesh::Mesh;
+
+/// All ranks of one program, as one of them sees it. Cheap to clone.
+///
+/// [`launch`](super::launch) hands one to every rank.
+#[derive(Clone)]
+pub struct World {
+    rank: usize,
+    size: usize,
+    engine: Engine,
+}
+
+#[derive(Clone)]
+enum Engine {
+    Threads(Arc<Threads>),
+    Fake,
+}
+
+impl World {
+    pub(super) fn threads(rank: usize, roster: &Arc<Roster>, threads: &Arc<Threads>) -> World {
+        World {
+            rank,
+            size: roster.ranks(),
+            engine: Engine::Threads(threads.clone()),
+        }
+    }
+
+    /// Rank `rank` of a world of `size` ranks that are not there: meshes, specs, shapes and plans can be made, and any
+    /// collective is an error.
+    ///
+    /// ```
+    /// use local_map_runtime::comm::World;
+    /// let world = World::fake(65_535, 65_536)?;
+    /// let mesh = world.mesh([("pp", 16), ("dp", 64), ("tp", 64)])?;
+    /// assert_eq!(mesh.coordinate(), Some(&[15, 63, 63][..]));
+    /// # Ok::<(), local_map_runtime::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `rank` is not below `size`.
+    pub fn fake(rank: usize, size: usize) -> Result<World> {
+        if rank >= size {
+            return Err(Error::Mesh(Report::new(format!(
+                "a world of {size} ranks has no rank {rank}"
+            ))));
+        }
+        let engine = Engine::Fake;
+        Ok(World { rank, size, engine })
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The number of ranks.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// A mesh of the first ranks of the world in row-major order. Ranks beyond it are outside: regions on it give them
+    /// absent results.
+    ///
+    /// # Errors
+    /// As for [`Mesh::new`]; also a mesh of more ranks than the world has.
+    pub fn mesh<'a>(&self, axes: impl IntoIterator<Item = (&'a str, usize)>) -> Result<DeviceMesh> {
+        self.bind(Mesh::new(axes)?)
+    }
+
+    /// Binds a mesh to this world's communicators.
+    ///
+    /// # Errors
+    /// The mesh holds a rank that the world does not have.
+    pub fn bind(&self, mesh: Mesh) -> Result<DeviceMesh> {
+        let largest = mesh.max_rank();
+        if largest >= self.size {
+            let size = self.size;
+            return Err(Error::Mesh(
+                Report::new("a mesh needs more ranks than there are")
+                    .on(&mesh)
+                    .offender(format!("it holds rank {largest}; the world has {size} ranks"))
+                    .advice("launch more ranks, or make the mesh smaller"),
+            ));
+        }
+        Ok(DeviceMesh::new(self.clone(), mesh))
+    }
+
+    /// This rank's membership in the group of all ranks of `mesh`, at position `me`.
+    pub(super) fn group(&self, mesh: &Mesh, me: usize) -> Arc<dyn Transport> {
+        match &self.engine {
+            Engine::Threads(threads) => threads.join(mesh.ranks().collect(), me),
+            Engine::Fake => Arc::new(Fake {
+                position: me,
+                size: mesh.size(),
+            }),
+        }
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let engine = match self.engine {
+            Engine::Threads(_) => "threads",
+            Engine::Fake => "fake",
+        };
+        write!(f, "rank {} of {} ({engine})", self.rank, self.size)
+    }
+}

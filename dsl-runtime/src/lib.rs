@@ -9,3 +9,5 @@ pub mod shard;
 pub mod spec;
 pub mod plan;
 pub mod comm;
+pub mod tensor;
+pub mod call;

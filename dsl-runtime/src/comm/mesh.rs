@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::{Transport, World};
 use crate::error::{Error, Report, Result};
-use crate::mesh::{Coord, Mesh};
+use crate::mesh::{Coord, Mesh, flatten};
 use crate::plan::PlanCache;
 use crate::spec::{AxisList, flatten_over};
 
@@ -73,6 +73,12 @@ impl DeviceMesh {
     pub(crate) fn inside(&self) -> Result<&[usize]> {
         let outside = || self.0.mesh.outside(self.0.world.rank());
         self.coordinate().ok_or_else(outside)
+    }
+
+    /// The row-major position of a world rank on the mesh.
+    pub(crate) fn position_of(&self, rank: usize) -> Option<usize> {
+        let coord = self.0.mesh.coordinate(rank)?;
+        Some(flatten(&coord, self.0.mesh.sizes()))
     }
 
     /// The group of the ranks along `axes` (indices, flattened in this order) through this rank.

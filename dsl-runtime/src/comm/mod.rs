@@ -22,6 +22,7 @@ pub use buffer::{Buffer, Finish};
 pub use call::Call;
 pub use launch::{Launch, launch};
 pub use mesh::DeviceMesh;
+pub(crate) use mesh::require_same;
 pub use world::World;
 
 /// One rank's membership in a group: what an engine supplies.

@@ -16,7 +16,8 @@ use crate::placement::Placement;
 use crate::spec::{AxisList, Spec, Typed};
 
 pub(crate) use cache::{PlanCache, Prepared};
-pub use routes::{Fold, Lines, Reduction, Route, Routes};
+pub use routes::{Fold, Reduction, Routes};
+pub(crate) use routes::{Lines, Route};
 
 /// The steps that change the placements of one tensor, in order.
 ///

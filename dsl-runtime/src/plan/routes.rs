@@ -1,5 +1,7 @@
 //! Routes: which elements of whose local tensor go where in one rank's new part.
 
+use std::hash::{Hash, Hasher};
+
 use smallvec::SmallVec;
 
 use crate::mesh::unflatten;
@@ -12,44 +14,46 @@ use crate::spec::{AxisList, Spec, flatten_over};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
     /// The number of elements of the output.
-    pub len: usize,
+    pub(crate) len: usize,
     /// Disjoint boxes that cover the output.
-    pub routes: Vec<Route>,
+    pub(crate) routes: Vec<Route>,
     /// How the sources of a route are combined.
-    pub reduction: Reduction,
+    pub(crate) reduction: Reduction,
     /// The positions that compute the same output, this one among them, rising.
-    pub share: SmallVec<[usize; 8]>,
+    pub(crate) share: SmallVec<[usize; 8]>,
+    /// A hash of how the output is tiled and shared: ranks that fill one output together must agree on it.
+    pub(crate) tiling: u64,
 }
 
 /// One box of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub(crate) struct Route {
     /// The positions whose boxes are reduced, rising.
-    pub from: SmallVec<[usize; 4]>,
+    pub(crate) from: SmallVec<[usize; 4]>,
     /// The size of the box; its last dimension is contiguous in the sources and in the output.
-    pub extent: Dims,
+    pub(crate) extent: Dims,
     /// Where the box lies in each source.
-    pub src: Lines,
+    pub(crate) src: Lines,
     /// Where it lies in the output.
-    pub dst: Lines,
+    pub(crate) dst: Lines,
 }
 
 /// How a box lies in a row-major buffer, in elements.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lines {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Lines {
     /// The first element.
-    pub start: usize,
+    pub(crate) start: usize,
     /// The distance between neighbours on each dimension.
-    pub strides: Dims,
+    pub(crate) strides: Dims,
 }
 
 /// How partial values are combined: a fold in rank order, then a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reduction {
     /// The fold.
-    pub fold: Fold,
+    pub(crate) fold: Fold,
     /// What the result is divided by; 1 but for averages.
-    pub divisor: usize,
+    pub(crate) divisor: usize,
 }
 
 /// An associative operation on elements.
@@ -89,7 +93,7 @@ impl Reduction {
 
 impl Route {
     /// How many elements the box has.
-    pub fn elements(&self) -> usize {
+    pub(crate) fn elements(&self) -> usize {
         self.extent.iter().product()
     }
 
@@ -240,6 +244,19 @@ impl Routes {
         Routes::of(part.elements(), [route], Reduction::NONE, sharers(spec, &axes, coord))
     }
 
+    /// The same output for position `me` alone.
+    #[must_use]
+    pub fn alone(self, me: usize) -> Routes {
+        Routes::of(self.len, self.routes, self.reduction, [me].into_iter().collect())
+    }
+
+    /// Every source is read from `start` elements further on.
+    #[must_use]
+    pub fn further(mut self, start: usize) -> Routes {
+        self.routes.iter_mut().for_each(|r| r.src.start += start);
+        self
+    }
+
     /// Nothing is produced.
     pub fn nothing(me: usize) -> Routes {
         Routes::of(0, [], Reduction::NONE, [me].into_iter().collect())
@@ -251,8 +268,12 @@ impl Routes {
         reduction: Reduction,
         share: SmallVec<[usize; 8]>,
     ) -> Routes {
-        let routes = routes.into_iter().filter(|r| r.elements() > 0).collect();
-        Routes { len, routes, reduction, share }
+        let routes: Vec<Route> = routes.into_iter().filter(|r| r.elements() > 0).collect();
+        let mut hasher = std::hash::DefaultHasher::new();
+        (len, &share).hash(&mut hasher);
+        routes.iter().for_each(|r| (&r.extent, &r.dst).hash(&mut hasher));
+        let tiling = hasher.finish();
+        Routes { len, routes, reduction, share, tiling }
     }
 }
 

@@ -15,6 +15,8 @@ use crate::mesh::{Mesh, flatten};
 use crate::placement::{Placement, Placements};
 use crate::shard::{Dims, Piece, Span, is_even, nested};
 
+pub(crate) use checks::can_reduce;
+
 /// Indices of mesh axes, in rising order.
 pub type AxisList = SmallVec<[usize; 4]>;
 

@@ -201,7 +201,7 @@ impl Member {
 }
 
 fn output_for(call: &Call, routes: &Routes, parts: usize) -> Result<Output> {
-    Output::new(call.dtype, routes.len, parts).ok_or_else(|| {
+    Output::new(call.dtype, routes, parts).ok_or_else(|| {
         let name = call.dtype.as_str();
         Error::DType(Report::new(format!("{call}: tensors of type {name} cannot be exchanged")))
     })

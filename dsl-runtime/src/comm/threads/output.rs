@@ -19,6 +19,8 @@ pub(super) struct Output {
     memory: Start,
     len: usize,
     dtype: DType,
+    /// How the ranks have agreed to tile it.
+    tiling: u64,
     left: AtomicUsize,
     done: OnceLock<Buffer>,
 }
@@ -33,7 +35,8 @@ unsafe impl Sync for Start {}
 
 impl Output {
     /// Memory for elements of a type that has arithmetic; `None` for others.
-    pub(super) fn new(dtype: DType, len: usize, parts: usize) -> Option<Output> {
+    pub(super) fn new(dtype: DType, routes: &Routes, parts: usize) -> Option<Output> {
+        let len = routes.len;
         let (vec, start) = with_element!(dtype, T => {
             let mut vec = Vec::<T>::with_capacity(len);
             advise_huge_pages(&mut vec);
@@ -45,6 +48,7 @@ impl Output {
             memory: Start(start),
             len,
             dtype,
+            tiling: routes.tiling,
             left: AtomicUsize::new(parts),
             done: OnceLock::new(),
         })
@@ -52,7 +56,7 @@ impl Output {
 
     /// Fills part `part` of `parts` from the sources; whoever fills the last part makes the buffer.
     ///
-    /// Each part must be filled once, by routes that tile the output in the same way.
+    /// Each part must be filled once. Routes that tile the output in another way are refused.
     pub(super) fn fill(
         &self,
         routes: &Routes,
@@ -60,7 +64,7 @@ impl Output {
         sources: &[Option<HostSlice<'_>>],
         finish: &dyn Finish,
     ) -> Result<(), OutOfBounds> {
-        if routes.len != self.len {
+        if routes.tiling != self.tiling {
             return Err(OutOfBounds);
         }
         with_element!(self.dtype, T => {

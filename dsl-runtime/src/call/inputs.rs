@@ -1,0 +1,143 @@
+//! Checks of a region's inputs: one mesh, and the placements that the attribute requires.
+
+use smallvec::SmallVec;
+
+use super::region::{Handed, RegionCall};
+use super::spec::{Want, Wanted};
+use crate::comm::DeviceMesh;
+use crate::error::{Error, Report, Result};
+use crate::placement::{Placement, Placements};
+
+/// The inputs that must be resharded, with the placements they must get.
+pub(super) type Misplaced = SmallVec<[(usize, Placements); 2]>;
+
+/// The mesh that was given, or else that of the inputs, which must all agree.
+pub(super) fn common_mesh(call: &RegionCall<'_>) -> Result<DeviceMesh> {
+    let first = call.inputs.first().map(|handed| handed.tensor.mesh());
+    let Some(mesh) = call.mesh.as_ref().or(first) else {
+        let name = call.spec.name;
+        return Err(Error::Mesh(
+            Report::new(format!("{name}: there is no mesh, because no distributed tensor is given"))
+                .advice("add `mesh = ..` to the attribute"),
+        ));
+    };
+    if call.inputs.iter().all(|handed| handed.tensor.mesh().is_same(mesh)) {
+        return Ok(mesh.clone());
+    }
+    Err(different_meshes(call))
+}
+
+fn different_meshes(call: &RegionCall<'_>) -> Error {
+    let name = call.spec.name;
+    let report = Report::new(format!("{name}: the arguments live on different meshes"));
+    let given = call.mesh.iter().map(|mesh| format!("`mesh`: {mesh}"));
+    let inputs = call.inputs.iter().map(|handed| {
+        let (param, mesh) = (param_name(call, handed), handed.tensor.mesh());
+        format!("`{param}`: {mesh}")
+    });
+    let report = given.chain(inputs).fold(report, Report::offender);
+    Error::Mesh(report.advice("put all arguments on one mesh: the same ranks in the same order, and the same axis names"))
+}
+
+fn param_name(call: &RegionCall<'_>, handed: &Handed<'_>) -> &'static str {
+    call.spec.params.get(handed.param).map_or("?", |param| param.name)
+}
+
+/// What is wrong with one input.
+enum Fault {
+    /// Nothing can make it right.
+    Impossible(String),
+    /// A reshard makes it right.
+    Elsewhere(Placements),
+}
+
+/// All inputs against their entries, without communication.
+pub(super) fn check(call: &RegionCall<'_>, mesh: &DeviceMesh) -> Result<Misplaced> {
+    let mut misplaced = Misplaced::new();
+    let mut impossible = false;
+    let mut lines: SmallVec<[(usize, String); 2]> = SmallVec::new();
+    for (index, handed) in call.inputs.iter().enumerate() {
+        let wanted = call.spec.params.get(handed.param).and_then(|p| p.wanted);
+        match wanted.and_then(|wanted| fault(handed, wanted, mesh)) {
+            None => {}
+            Some(Fault::Impossible(line)) => {
+                impossible = true;
+                lines.push((index, line));
+            }
+            Some(Fault::Elsewhere(placements)) if call.spec.reshard => misplaced.push((index, placements)),
+            Some(Fault::Elsewhere(placements)) => lines.push((index, differs(handed, &placements, mesh))),
+        }
+    }
+    if lines.is_empty() {
+        return Ok(misplaced);
+    }
+    Err(refused(call, mesh, &lines, impossible))
+}
+
+fn fault(handed: &Handed<'_>, wanted: &'static [Want], mesh: &DeviceMesh) -> Option<Fault> {
+    let (given, axes) = (handed.tensor.placements(), mesh.axis_count());
+    if wanted.len() != axes {
+        let (entry, count) = (Wanted(wanted), wanted.len());
+        return Some(Fault::Impossible(format!(
+            "the attribute gives {count} placements, {entry}, for {axes} mesh axes"
+        )));
+    }
+    let rank = handed.tensor.shape().ok().map(<[usize]>::len);
+    let exact = |want: &Want| match rank {
+        Some(rank) => want.placement().normalized(rank),
+        None => Some(want.placement()),
+    };
+    if wanted.iter().zip(given.iter()).all(|(want, given)| exact(want) == Some(*given)) {
+        return None;
+    }
+    match wanted.iter().map(exact).collect::<Option<SmallVec<[Placement; 4]>>>() {
+        Some(normal) => Some(Fault::Elsewhere(Placements::new(normal))),
+        None => {
+            let (entry, rank) = (Wanted(wanted), rank.unwrap_or(0));
+            Some(Fault::Impossible(format!("required {entry}, but it has {rank} dimensions")))
+        }
+    }
+}
+
+fn differs(handed: &Handed<'_>, wanted: &Placements, mesh: &DeviceMesh) -> String {
+    let given = handed.tensor.placements();
+    let pairs = given.iter().zip(wanted.iter()).enumerate();
+    let axes: Vec<String> = pairs
+        .filter(|(_, (given, wanted))| given != wanted)
+        .map(|(axis, _)| format!("`{}`", mesh.name(axis)))
+        .collect();
+    let (axis, differ) = if axes.len() == 1 { ("axis", "differs") } else { ("axes", "differ") };
+    format!("required {wanted}: {axis} {} {differ}", axes.join(", "))
+}
+
+fn refused(call: &RegionCall<'_>, mesh: &DeviceMesh, lines: &[(usize, String)], impossible: bool) -> Error {
+    let name = call.spec.name;
+    let names: Vec<String> = lines
+        .iter()
+        .map(|(index, _)| format!("`{}`", param_name(call, &call.inputs[*index])))
+        .collect();
+    let (argument, are) = if names.len() == 1 { ("argument", "is") } else { ("arguments", "are") };
+    let report = Report::new(format!(
+        "{name}: {argument} {} {are} not placed as `in` requires",
+        names.join(", ")
+    ));
+    let report = lines.iter().fold(report.on(mesh), |report, (index, line)| {
+        let handed = &call.inputs[*index];
+        report.offender(format!("{}: {}, {line}", param_name(call, handed), described(handed)))
+    });
+    Error::Placement(if impossible {
+        report.advice("correct the attribute's `in`, or give a tensor and a mesh that it fits")
+    } else {
+        let first = param_name(call, &call.inputs[lines[0].0]);
+        report.advice(format!("add `reshard` to the attribute, or call {first}.reshard(..) first"))
+    })
+}
+
+/// `f32[16, 8] is (Shard(1))`.
+fn described(handed: &Handed<'_>) -> String {
+    let placements = handed.tensor.placements();
+    match handed.tensor.spec() {
+        Ok(spec) => format!("{}{:?} is {placements}", spec.dtype().as_str(), spec.shape()),
+        Err(_) => format!("it is {placements}"),
+    }
+}

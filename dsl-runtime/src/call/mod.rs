@@ -1,0 +1,18 @@
+//! Regions: one call of an annotated function, from distributed tensors through the body and back.
+//!
+//! The attribute generates, per function, a static [`RegionSpec`] and a wrapper that drives a [`RegionCall`].
+
+mod argument;
+mod inputs;
+mod label;
+mod outcome;
+mod outputs;
+mod region;
+mod spec;
+mod verify;
+
+pub use argument::{Argument, Held};
+pub use outcome::Outcome;
+pub use outputs::{Detached, Dist, Distributable, Labels, Outputs, Plain};
+pub use region::{Locals, RegionCall};
+pub use spec::{Out, Param, RegionSpec, Want};

@@ -1,0 +1,223 @@
+//! How a body's results become the wrapper's: labelled, or returned as they are.
+
+use candle_core::Tensor;
+
+use super::label::label;
+use super::region::Region;
+use super::spec::{Out, Want};
+use crate::error::{Error, Report, Result};
+use crate::placement::Placements;
+use crate::tensor::DTensor;
+
+/// Marks a result that is labelled as a distributed tensor.
+#[derive(Debug)]
+pub enum Dist {}
+
+/// Marks a result that is returned as it is.
+#[derive(Debug)]
+pub enum Plain {}
+
+/// Marks a tensor that is returned as a plain one, detached.
+#[derive(Debug)]
+pub enum Detached {}
+
+/// Numbers a region's results and labels them.
+pub struct Labels<'r> {
+    pub(super) region: &'r Region<'r>,
+    pub(super) next: usize,
+    /// What was labelled, for verification.
+    pub(super) done: Vec<(usize, DTensor)>,
+}
+
+/// A way to treat the results `V` of a body; tuples of markers treat tuples of results.
+pub trait Outputs<V> {
+    /// What the wrapper returns.
+    type Out;
+
+    /// Treats results of a body.
+    ///
+    /// # Errors
+    /// A result does not fit its entry.
+    fn label(value: V, labels: &mut Labels<'_>) -> Result<Self::Out>;
+
+    /// What the wrapper returns on a rank outside the mesh.
+    ///
+    /// # Errors
+    /// A plain value cannot be made up.
+    fn absent(labels: &mut Labels<'_>) -> Result<Self::Out>;
+}
+
+impl<V: Distributable> Outputs<V> for Dist {
+    type Out = V::Distributed;
+
+    fn label(value: V, labels: &mut Labels<'_>) -> Result<V::Distributed> {
+        let output = labels.advance();
+        value.label(labels, output)
+    }
+
+    fn absent(labels: &mut Labels<'_>) -> Result<V::Distributed> {
+        let output = labels.advance();
+        V::absent(labels, output)
+    }
+}
+
+impl<V> Outputs<V> for Plain {
+    type Out = V;
+
+    fn label(value: V, labels: &mut Labels<'_>) -> Result<V> {
+        labels.advance();
+        Ok(value)
+    }
+
+    fn absent(labels: &mut Labels<'_>) -> Result<V> {
+        Err(labels.no_value_here())
+    }
+}
+
+impl Outputs<Tensor> for Detached {
+    type Out = Tensor;
+
+    fn label(value: Tensor, labels: &mut Labels<'_>) -> Result<Tensor> {
+        labels.advance();
+        Ok(value.detach())
+    }
+
+    fn absent(labels: &mut Labels<'_>) -> Result<Tensor> {
+        Err(labels.no_value_here())
+    }
+}
+
+macro_rules! tuples {
+    ($(($($marker:ident $value:ident),+))*) => {
+        $(impl<$($marker: Outputs<$value>, $value),+> Outputs<($($value,)+)> for ($($marker,)+) {
+            type Out = ($($marker::Out,)+);
+
+            #[allow(non_snake_case)]
+            fn label(($($value,)+): ($($value,)+), labels: &mut Labels<'_>) -> Result<Self::Out> {
+                Ok(($($marker::label($value, labels)?,)+))
+            }
+
+            fn absent(labels: &mut Labels<'_>) -> Result<Self::Out> {
+                Ok(($($marker::absent(labels)?,)+))
+            }
+        })*
+    };
+}
+
+tuples! {
+    (A V)
+    (A V, B W)
+    (A V, B W, C X)
+    (A V, B W, C X, D Y)
+    (A V, B W, C X, D Y, E Z)
+    (A V, B W, C X, D Y, E Z, F U)
+    (A V, B W, C X, D Y, E Z, F U, G T)
+    (A V, B W, C X, D Y, E Z, F U, G T, H S)
+}
+
+/// A result of a body that can be labelled.
+#[diagnostic::on_unimplemented(
+    message = "a result of type `{Self}` cannot be labelled as a distributed tensor",
+    label = "not a tensor",
+    note = "write `_` for this result in `out`, or return a tensor"
+)]
+pub trait Distributable: Sized {
+    /// The same with distributed tensors.
+    type Distributed;
+
+    /// Labels every tensor with the entry of output `output`.
+    ///
+    /// # Errors
+    /// A tensor does not fit the entry.
+    fn label(self, labels: &mut Labels<'_>, output: usize) -> Result<Self::Distributed>;
+
+    /// The absent result.
+    ///
+    /// # Errors
+    /// How many tensors there are is known only to the ranks that ran the body.
+    fn absent(labels: &mut Labels<'_>, output: usize) -> Result<Self::Distributed>;
+}
+
+impl Distributable for Tensor {
+    type Distributed = DTensor;
+
+    fn label(self, labels: &mut Labels<'_>, output: usize) -> Result<DTensor> {
+        let labelled = label(labels.region, output, labels.wanted(output), self)?;
+        if labels.region.verifies() {
+            labels.done.push((output, labelled.clone()));
+        }
+        Ok(labelled)
+    }
+
+    fn absent(labels: &mut Labels<'_>, output: usize) -> Result<DTensor> {
+        let placements = Placements::new(labels.wanted(output).iter().map(|w| w.placement()));
+        Ok(DTensor::absent(placements, labels.region.mesh.clone()))
+    }
+}
+
+impl<T: Distributable> Distributable for Option<T> {
+    type Distributed = Option<T::Distributed>;
+
+    fn label(self, labels: &mut Labels<'_>, output: usize) -> Result<Self::Distributed> {
+        self.map(|value| value.label(labels, output)).transpose()
+    }
+
+    fn absent(labels: &mut Labels<'_>, _: usize) -> Result<Self::Distributed> {
+        Err(labels.no_value_here())
+    }
+}
+
+impl<T: Distributable> Distributable for Vec<T> {
+    type Distributed = Vec<T::Distributed>;
+
+    fn label(self, labels: &mut Labels<'_>, output: usize) -> Result<Self::Distributed> {
+        self.into_iter().map(|value| value.label(labels, output)).collect()
+    }
+
+    fn absent(labels: &mut Labels<'_>, _: usize) -> Result<Self::Distributed> {
+        Err(labels.no_value_here())
+    }
+}
+
+impl<T: Distributable, const N: usize> Distributable for [T; N] {
+    type Distributed = [T::Distributed; N];
+
+    fn label(self, labels: &mut Labels<'_>, output: usize) -> Result<Self::Distributed> {
+        let labelled: Vec<_> = Distributable::label(Vec::from(self), labels, output)?;
+        labelled.try_into().map_err(|_| labels.no_value_here())
+    }
+
+    fn absent(labels: &mut Labels<'_>, output: usize) -> Result<Self::Distributed> {
+        let absent = (0..N).map(|_| T::absent(labels, output));
+        absent.collect::<Result<Vec<_>>>()?.try_into().map_err(|_| labels.no_value_here())
+    }
+}
+
+
+impl<'r> Labels<'r> {
+    pub(super) fn new(region: &'r Region<'r>) -> Labels<'r> {
+        let done = Vec::new();
+        Labels { region, next: 0, done }
+    }
+
+    fn advance(&mut self) -> usize {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn wanted(&self, output: usize) -> &'static [Want] {
+        match self.region.spec.outs.get(output) {
+            Some(Out::Placed(wanted)) => wanted,
+            _ => &[],
+        }
+    }
+
+    fn no_value_here(&self) -> Error {
+        let (name, rank) = (self.region.spec.name, self.region.mesh.world().rank());
+        Error::Absent(
+            Report::new(format!("{name}: rank {rank} is outside the mesh, so the body does not run here and there is no plain result"))
+                .on(&self.region.mesh)
+                .advice("call the function only on ranks of the mesh, or return distributed tensors only"),
+        )
+    }
+}

@@ -1,0 +1,162 @@
+//! One call of a region: inputs are handed over, checked and resharded; the body runs on locals; results are labelled.
+
+use std::ops::{Deref, Range};
+use std::panic::Location;
+
+use candle_core::Tensor;
+use smallvec::SmallVec;
+
+use super::argument::{Argument, Held};
+use super::inputs;
+use super::outcome::Outcome;
+use super::outputs::{Labels, Outputs};
+use super::spec::RegionSpec;
+use super::verify;
+use crate::comm::DeviceMesh;
+use crate::error::{Error, Report, Result};
+use crate::tensor::DTensor;
+
+/// A call before the body runs.
+pub struct RegionCall<'a> {
+    pub(super) spec: &'static RegionSpec,
+    pub(super) site: &'static Location<'static>,
+    pub(super) mesh: Option<DeviceMesh>,
+    pub(super) inputs: SmallVec<[Handed<'a>; 4]>,
+}
+
+/// A distributed tensor and the index of the parameter it was given for.
+pub(super) struct Handed<'a> {
+    pub(super) param: usize,
+    pub(super) tensor: Input<'a>,
+}
+
+/// A distributed tensor, as it was given.
+pub(super) enum Input<'a> {
+    Borrowed(&'a DTensor),
+    Owned(DTensor),
+}
+
+impl Deref for Input<'_> {
+    type Target = DTensor;
+    fn deref(&self) -> &DTensor {
+        match self {
+            Input::Borrowed(tensor) => tensor,
+            Input::Owned(tensor) => tensor,
+        }
+    }
+}
+
+/// The local tensors of the inputs, in the order in which they were handed over.
+pub struct Locals(SmallVec<[Tensor; 4]>);
+
+impl Locals {
+    /// What the body sees of an argument.
+    pub fn take<H: Held>(&self, held: H) -> H::Local<'_> {
+        held.local(&self.0)
+    }
+}
+
+/// What the labels of the results depend on.
+pub(super) struct Region<'a> {
+    pub(super) spec: &'static RegionSpec,
+    pub(super) site: &'static Location<'static>,
+    pub(super) mesh: DeviceMesh,
+    pub(super) inputs: &'a [Handed<'a>],
+}
+
+impl Region<'_> {
+    pub(super) fn verifies(&self) -> bool {
+        self.spec.check || verify::everywhere()
+    }
+}
+
+impl<'a> RegionCall<'a> {
+    #[track_caller]
+    pub(super) fn new(spec: &'static RegionSpec, mesh: Option<DeviceMesh>) -> RegionCall<'a> {
+        RegionCall {
+            spec,
+            site: Location::caller(),
+            mesh,
+            inputs: SmallVec::new(),
+        }
+    }
+
+    /// Hands over the argument of the distributed parameter with this index.
+    pub fn input<A: Argument<'a>>(&mut self, param: usize, argument: A) -> A::Held {
+        argument.hold(self, param)
+    }
+
+    pub(super) fn hold(&mut self, param: usize, tensor: Input<'a>) -> usize {
+        self.inputs.push(Handed { param, tensor });
+        self.inputs.len() - 1
+    }
+
+    pub(super) fn hold_all(&mut self, param: usize, tensors: impl Iterator<Item = Input<'a>>) -> Range<usize> {
+        let start = self.inputs.len();
+        self.inputs.extend(tensors.map(|tensor| Handed { param, tensor }));
+        start..self.inputs.len()
+    }
+
+    /// Checks all inputs before any communication, then reshards those that need it, if the attribute says so.
+    ///
+    /// # Errors
+    /// No mesh, different meshes, or inputs that are not placed as the attribute requires: all of them in one error.
+    pub fn ready(&mut self) -> Result<()> {
+        let mesh = inputs::common_mesh(self)?;
+        let misplaced = inputs::check(self, &mesh)?;
+        if mesh.coordinate().is_some() {
+            for (index, wanted) in misplaced {
+                let handed = &mut self.inputs[index];
+                handed.tensor = Input::Owned(handed.tensor.reshard_at(&wanted, self.site)?);
+            }
+        }
+        self.mesh = Some(mesh);
+        Ok(())
+    }
+
+    /// Runs the body on this rank's locals and labels its results as `O` says; on a rank outside the mesh the body does not
+    /// run and the results are absent.
+    pub fn run<O, R, F>(self, body: F) -> R::With<O::Out>
+    where
+        R: Outcome,
+        O: Outputs<R::Value>,
+        F: FnOnce(&Locals) -> R,
+    {
+        R::join(self.results::<O, R, F>(body))
+    }
+
+    fn results<O, R, F>(self, body: F) -> std::result::Result<O::Out, R::Error>
+    where
+        R: Outcome,
+        O: Outputs<R::Value>,
+        F: FnOnce(&Locals) -> R,
+    {
+        let region = self.region().map_err(R::lift)?;
+        let mut labels = Labels::new(&region);
+        if region.mesh.coordinate().is_none() {
+            return O::absent(&mut labels).map_err(R::lift);
+        }
+        let locals = self.locals().map_err(R::lift)?;
+        let value = body(&locals).split()?;
+        let out = O::label(value, &mut labels).map_err(R::lift)?;
+        if region.verifies() {
+            verify::verify(&region, &labels.done).map_err(R::lift)?;
+        }
+        Ok(out)
+    }
+
+    fn region(&self) -> Result<Region<'_>> {
+        let unready = || Error::Mesh(Report::new(format!("{}: the call is not ready", self.spec.name)));
+        Ok(Region {
+            spec: self.spec,
+            site: self.site,
+            mesh: self.mesh.clone().ok_or_else(unready)?,
+            inputs: &self.inputs,
+        })
+    }
+
+    fn locals(&self) -> Result<Locals> {
+        let locals = self.inputs.iter().map(|handed| handed.tensor.to_local());
+        locals.collect::<Result<_>>().map(Locals)
+    }
+}

@@ -1,0 +1,128 @@
+//! What the attribute says of a function, as a constant.
+
+use std::fmt;
+
+use super::region::RegionCall;
+use crate::comm::DeviceMesh;
+use crate::placement::{Placement, ReduceOp};
+
+/// An annotated function: its name, distributed parameters, results and flags.
+#[derive(Clone, Copy, Debug)]
+pub struct RegionSpec {
+    pub(super) name: &'static str,
+    pub(super) params: &'static [Param],
+    pub(super) outs: &'static [Out],
+    pub(super) reshard: bool,
+    pub(super) check: bool,
+}
+
+/// A distributed parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    pub(super) name: &'static str,
+    pub(super) wanted: Option<&'static [Want]>,
+}
+
+/// How one result is treated.
+#[derive(Clone, Copy, Debug)]
+pub enum Out {
+    /// Returned as it is.
+    Plain,
+    /// Labelled as a distributed tensor.
+    Placed(&'static [Want]),
+}
+
+/// A placement as the attribute writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// `Shard(n)`; negative counts from the last dimension.
+    Shard(i64),
+    /// `Shard(n, ragged)`: the ranks' lengths are exchanged.
+    Ragged(i64),
+    /// `Replicate`.
+    Replicate,
+    /// `Partial(op)`.
+    Partial(ReduceOp),
+}
+
+impl RegionSpec {
+    /// A function without flags; `params` are its distributed parameters.
+    pub const fn new(name: &'static str, params: &'static [Param], outs: &'static [Out]) -> RegionSpec {
+        RegionSpec {
+            name,
+            params,
+            outs,
+            reshard: false,
+            check: false,
+        }
+    }
+
+    /// Inputs that are placed otherwise are resharded.
+    #[must_use]
+    pub const fn reshard(mut self) -> RegionSpec {
+        self.reshard = true;
+        self
+    }
+
+    /// Shapes and replicas are verified after the body, by a collective.
+    #[must_use]
+    pub const fn check(mut self) -> RegionSpec {
+        self.check = true;
+        self
+    }
+
+    /// Begins a call on the mesh of the distributed inputs.
+    #[track_caller]
+    pub fn call<'a>(&'static self) -> RegionCall<'a> {
+        RegionCall::new(self, None)
+    }
+
+    /// Begins a call on `mesh`.
+    #[track_caller]
+    pub fn call_on<'a>(&'static self, mesh: &DeviceMesh) -> RegionCall<'a> {
+        RegionCall::new(self, Some(mesh.clone()))
+    }
+}
+
+impl Param {
+    /// A parameter that must be placed as `wanted`.
+    pub const fn placed(name: &'static str, wanted: &'static [Want]) -> Param {
+        let wanted = Some(wanted);
+        Param { name, wanted }
+    }
+
+    /// A parameter of any placement.
+    pub const fn any(name: &'static str) -> Param {
+        Param { name, wanted: None }
+    }
+}
+
+impl Want {
+    /// The placement that is meant.
+    pub(super) fn placement(self) -> Placement {
+        match self {
+            Want::Shard(dim) | Want::Ragged(dim) => Placement::Shard(dim),
+            Want::Replicate => Placement::Replicate,
+            Want::Partial(op) => Placement::Partial(op),
+        }
+    }
+}
+
+impl fmt::Display for Want {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Want::Ragged(dim) => write!(f, "Shard({dim}, ragged)"),
+            other => other.placement().fmt(f),
+        }
+    }
+}
+
+/// Prints the placements of an entry as `(Shard(0), Replicate)`.
+pub(super) struct Wanted(pub(super) &'static [Want]);
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.0.iter().map(Want::to_string).collect();
+        write!(f, "({})", texts.join(", "))
+    }
+}

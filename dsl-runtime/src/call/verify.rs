@@ -1,0 +1,139 @@
+//! Verification of a region's results by a collective: shapes fit their labels, and replicas are bitwise equal.
+
+use std::sync::OnceLock;
+
+use candle_core::{Device, Tensor};
+
+use super::region::Region;
+use crate::error::{Error, Report, Result};
+use crate::mesh::{Coord, flatten};
+use crate::placement::Placement;
+use crate::shard::Dims;
+use crate::tensor::{DTensor, digest};
+
+/// Whether `LOCAL_MAP_CHECK=1` asks for verification of every region.
+pub(super) fn everywhere() -> bool {
+    static ASKED: OnceLock<bool> = OnceLock::new();
+    *ASKED.get_or_init(|| std::env::var("LOCAL_MAP_CHECK").is_ok_and(|v| v == "1"))
+}
+
+/// The most dimensions that are compared.
+const MOST_DIMS: usize = 8;
+
+/// Words that describe one rank's result: a digest, the global shape that it was labelled with, and its local shape.
+const WORDS: usize = 2 + 2 * MOST_DIMS;
+
+/// Compares all results on all ranks; every rank reaches the same verdict.
+pub(super) fn verify(region: &Region<'_>, results: &[(usize, DTensor)]) -> Result<()> {
+    let group = region.mesh.communicator(&[])?;
+    for (output, result) in results {
+        let words = describe(result)?;
+        let mine = Tensor::from_vec(words, (1, WORDS), &Device::Cpu)?;
+        let all: Vec<Vec<i64>> = group.all_gather_at(&mine, 0, region.site)?.to_vec2()?;
+        Comparison { region, output: *output, result, all: &all }.check()?;
+    }
+    Ok(())
+}
+
+fn describe(result: &DTensor) -> Result<Vec<i64>> {
+    let local = result.local()?;
+    let mut words = vec![0; WORDS];
+    words[0] = digest(local)? as i64;
+    words[1] = local.rank() as i64;
+    let shapes = [result.shape()?, local.dims()];
+    for (half, shape) in shapes.into_iter().enumerate() {
+        let start = 2 + half * MOST_DIMS;
+        words[start..].iter_mut().zip(shape.iter().take(MOST_DIMS)).for_each(|(w, &n)| *w = n as i64);
+    }
+    Ok(words)
+}
+
+struct Comparison<'a> {
+    region: &'a Region<'a>,
+    output: usize,
+    result: &'a DTensor,
+    /// In row-major order of the mesh.
+    all: &'a [Vec<i64>],
+}
+
+impl Comparison<'_> {
+    fn check(&self) -> Result<()> {
+        let mesh = &self.region.mesh;
+        for coord in mesh.coords() {
+            self.check_shape(&coord)?;
+            for (axis, placement) in self.result.placements().iter().enumerate() {
+                if *placement == Placement::Replicate {
+                    self.check_replica(axis, &coord)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn words(&self, coord: &[usize]) -> &[i64] {
+        &self.all[flatten(coord, self.region.mesh.sizes())]
+    }
+
+    /// The rank at `coord` must have labelled the same global tensor, and hold its piece of it.
+    fn check_shape(&self, coord: &Coord) -> Result<()> {
+        let (first, here) = (&self.all[0], self.words(coord));
+        let (global, local) = here[1..].split_at(1 + MOST_DIMS);
+        if global != &first[1..2 + MOST_DIMS] {
+            let line = format!(
+                "{} has a global shape of {:?}, {} has {:?}",
+                self.rank(&self.first()), shape(&first[1..]), self.rank(coord), shape(global)
+            );
+            return Err(self.wrong("the ranks do not agree on the shape", line, "make all ranks return pieces of one tensor"));
+        }
+        let expected = self.result.spec()?.piece(coord).shape();
+        let given: Dims = local.iter().take(expected.len()).map(|&n| n as usize).collect();
+        if expected.len() <= MOST_DIMS && given != expected {
+            let line = format!("{} returned {given:?}, its piece is {expected:?}", self.rank(coord));
+            return Err(self.wrong("a rank returned another shape than its piece", line, "write `Shard(.., ragged)` in `out`, or return the piece"));
+        }
+        Ok(())
+    }
+
+    /// The rank at `coord` must hold the same bits as the first rank along a replicated axis.
+    fn check_replica(&self, axis: usize, coord: &Coord) -> Result<()> {
+        let mut other = coord.clone();
+        other[axis] = 0;
+        if self.words(&other)[0] == self.words(coord)[0] {
+            return Ok(());
+        }
+        let name = self.region.mesh.name(axis);
+        let line = format!("axis `{name}`: {} and {} hold different bits", self.rank(&other), self.rank(coord));
+        Err(self.wrong(
+            "a result is labelled Replicate, but its replicas differ",
+            line,
+            "label it Partial or Shard, or make the body compute the same on every rank of the axis",
+        ))
+    }
+
+    fn first(&self) -> Coord {
+        self.region.mesh.sizes().iter().map(|_| 0).collect()
+    }
+
+    fn rank(&self, coord: &[usize]) -> String {
+        match self.region.mesh.rank_at(coord) {
+            Some(rank) => format!("rank {rank}"),
+            None => "no rank".to_owned(),
+        }
+    }
+
+    fn wrong(&self, what: &str, line: String, advice: &str) -> Error {
+        let (name, output) = (self.region.spec.name, self.output);
+        Error::Placement(
+            Report::new(format!("{name}: output {output}: {what}"))
+                .on(&self.region.mesh)
+                .offender(line)
+                .advice(advice),
+        )
+    }
+}
+
+/// The shape in words that begin with the number of dimensions.
+fn shape(words: &[i64]) -> &[i64] {
+    let rank = usize::try_from(words[0]).unwrap_or(0).min(MOST_DIMS);
+    &words[1..=rank]
+}

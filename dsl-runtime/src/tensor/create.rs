@@ -1,0 +1,201 @@
+//! Distributed tensors from plain ones.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+
+use super::reshard::described;
+use super::storage::{IntoTensor, buffer_of, tensor_of};
+use super::DTensor;
+use crate::comm::{Call, DeviceMesh};
+use crate::error::{Error, Report, Result};
+use crate::mesh::flatten;
+use crate::placement::{Placement, Placements};
+use crate::plan::Routes;
+use crate::shard::Dims;
+use crate::spec::{AxisList, Spec, Typed};
+
+impl DTensor {
+    /// Labels each rank's `local` tensor as its piece of a global one. No communication.
+    ///
+    /// The length of a sharded dimension is the local length times the sizes of the axes that shard it, so all ranks must
+    /// hold equal shapes; see [`from_local_of`](DTensor::from_local_of) otherwise. A rank outside the mesh gets an absent
+    /// tensor.
+    ///
+    /// # Errors
+    /// The placements do not fit the tensor or the mesh.
+    pub fn from_local(local: Tensor, mesh: &DeviceMesh, placements: &[Placement]) -> Result<DTensor> {
+        let mut shape: Dims = local.dims().into();
+        for (placement, size) in placements.iter().zip(mesh.sizes()) {
+            let dim = placement.normalized(shape.len()).and_then(Placement::shard_dim);
+            if let Some(dim) = dim {
+                shape[dim] = shape[dim].saturating_mul(*size);
+            }
+        }
+        let spec = Spec::new((**mesh).clone(), placements, &shape, local.dtype())?;
+        Ok(DTensor::within(spec, mesh, local))
+    }
+
+    /// Labels each rank's `local` tensor as its piece of a global tensor of the given shape, which need not divide evenly.
+    /// No communication.
+    ///
+    /// # Errors
+    /// The placements do not fit, or `local` is not the piece that this rank must hold.
+    pub fn from_local_of(
+        local: Tensor,
+        mesh: &DeviceMesh,
+        placements: &[Placement],
+        shape: &[usize],
+    ) -> Result<DTensor> {
+        let spec = Spec::new((**mesh).clone(), placements, shape, local.dtype())?;
+        if let Some(coord) = mesh.coordinate() {
+            let expected = spec.piece(coord).shape();
+            if *expected != *local.dims() {
+                return Err(wrong_piece(&spec, mesh, &local, &expected));
+            }
+        }
+        Ok(DTensor::within(spec, mesh, local))
+    }
+
+    fn within(spec: Spec, mesh: &DeviceMesh, local: Tensor) -> DTensor {
+        let local = mesh.coordinate().map(|_| local.detach());
+        DTensor::assembled(Arc::new(spec), mesh.clone(), local)
+    }
+
+    /// Cuts each rank's piece out of a tensor that every rank has whole. No communication; the pieces are views.
+    ///
+    /// # Errors
+    /// The placements do not fit the tensor or the mesh.
+    #[track_caller]
+    pub fn shard(whole: &Tensor, mesh: &DeviceMesh, placements: &[Placement]) -> Result<DTensor> {
+        let everywhere = Placements::new(placements.iter().map(|_| Placement::Replicate));
+        DTensor::from_local(whole.clone(), mesh, &everywhere)?.reshard_at(placements, Location::caller())
+    }
+
+    /// Cuts each rank's piece out of a tensor that only world rank `root` has; the others give `None`.
+    ///
+    /// ```
+    /// use candle_core::{Device, Tensor};
+    /// use local_map_runtime::{comm::launch, error::Result, placement::names::*, tensor::DTensor};
+    /// let pieces = launch(3, |world| -> Result<Vec<f32>> {
+    ///     let mesh = world.mesh([("dp", 3)])?;
+    ///     let whole = (world.rank() == 1).then(|| Tensor::arange(0f32, 7.0, &Device::Cpu)).transpose()?;
+    ///     let piece = DTensor::shard_from(1, whole.as_ref(), &mesh, &[Shard(0)])?;
+    ///     Ok(piece.to_local()?.to_vec1()?)
+    /// })?;
+    /// assert_eq!(pieces, [vec![0.0, 1.0, 2.0], vec![3.0, 4.0, 5.0], vec![6.0]]);
+    /// # Ok::<(), local_map_runtime::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// On every rank: the root is outside the mesh, has no tensor, or the placements do not fit its tensor. Also if another
+    /// rank failed, disagrees or does not come. On a rank outside the mesh, always.
+    #[track_caller]
+    pub fn shard_from(
+        root: usize,
+        whole: Option<&Tensor>,
+        mesh: &DeviceMesh,
+        placements: &[Placement],
+    ) -> Result<DTensor> {
+        let site = Location::caller();
+        let coord = mesh.inside()?;
+        let Some(root) = mesh.position_of(root) else {
+            return Err(Error::Mesh(
+                Report::new(format!("rank {root} cannot be the root: it is outside the mesh")).on(mesh),
+            ));
+        };
+        let whole = whole.filter(|_| root == flatten(coord, mesh.sizes()));
+        let (dtype, shape) = heading(mesh, root, whole, site)?;
+        let first: Placements = Placements::new(placements.iter().map(|p| match p {
+            Placement::Partial(_) => Placement::Replicate,
+            other => *other,
+        }));
+        // All checks come before the pieces move.
+        let spec = Spec::new((**mesh).clone(), placements, &shape, dtype)?.placed(&first)?;
+        let local = piece_from(mesh, root, whole, &spec, site)?;
+        DTensor::assembled(Arc::new(spec), mesh.clone(), Some(local)).reshard_at(placements, site)
+    }
+}
+
+/// The element types in the order of their codes in a heading.
+const DTYPES: [DType; 10] = [
+    DType::U8,
+    DType::U32,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::BF16,
+    DType::F16,
+    DType::F32,
+    DType::F64,
+    DType::F8E4M3,
+];
+
+/// The most dimensions that a heading can hold.
+const MOST_DIMS: usize = 13;
+
+/// Learns the root's element type and shape: a code (or -1), the number of dimensions, and the lengths.
+fn heading(
+    mesh: &DeviceMesh,
+    root: usize,
+    whole: Option<&Tensor>,
+    site: &'static Location<'static>,
+) -> Result<(DType, Dims)> {
+    let mut words = vec![0i64; MOST_DIMS + 3];
+    words[0] = -1;
+    if let Some(whole) = whole.filter(|w| w.rank() <= MOST_DIMS) {
+        words[0] = DTYPES.iter().position(|d| *d == whole.dtype()).map_or(-1, |i| i as i64);
+        words[1] = whole.rank() as i64;
+        whole.dims().iter().zip(&mut words[2..]).for_each(|(&n, word)| *word = n as i64);
+    }
+    let count = words.len();
+    let tensor = Tensor::from_vec(words, count, &Device::Cpu)?;
+    let mut call = Call { site, ..Call::new("shard from one rank", DType::I64, &[count]) };
+    call.root = Some(root);
+    let routes = Routes::broadcast(root, count, 0..mesh.size());
+    let group = mesh.group_by_name(&[])?;
+    let words = tensor_of(group.exchange(&call, Some(buffer_of(&tensor)?), &routes, &IntoTensor(&[count]))?)?;
+    let words: Vec<i64> = words.to_vec1()?;
+    let dtype = usize::try_from(words[0]).ok().and_then(|i| DTYPES.get(i));
+    match dtype {
+        Some(dtype) => {
+            let dims = words[2..].iter().take(words[1] as usize).map(|&n| n as usize);
+            Ok((*dtype, dims.collect()))
+        }
+        None => Err(Error::Shape(
+            Report::new(format!("{}: the root has no tensor that can be exchanged", call.name))
+                .on(mesh)
+                .advice("give the tensor on the root rank, and `None` on the others"),
+        )),
+    }
+}
+
+fn piece_from(
+    mesh: &DeviceMesh,
+    root: usize,
+    whole: Option<&Tensor>,
+    spec: &Spec,
+    site: &'static Location<'static>,
+) -> Result<Tensor> {
+    let coord = mesh.inside()?;
+    let mut call = described("shard from one rank", spec, site);
+    call.root = Some(root);
+    call.detail = Some(format!("to {}", spec.placements()).into());
+    let routes = Routes::from_root(spec, root, coord);
+    let input = whole.map(buffer_of).transpose()?;
+    let all: AxisList = (0..mesh.axis_count()).collect();
+    let shape = spec.piece(coord).shape();
+    tensor_of(mesh.group(&all)?.exchange(&call, input, &routes, &IntoTensor(&shape))?)
+}
+
+fn wrong_piece(spec: &Spec, mesh: &DeviceMesh, local: &Tensor, expected: &[usize]) -> Error {
+    let rank = mesh.world().rank();
+    let given = Typed(local.dtype(), local.dims());
+    Error::Shape(
+        Report::new(format!("rank {rank}: the local tensor is not its piece of {spec}"))
+            .on(mesh)
+            .offender(format!("the local tensor is {given}, required {expected:?}"))
+            .advice("cut the piece with `DTensor::shard`, or give the global shape that the pieces make up"),
+    )
+}

@@ -1,0 +1,176 @@
+//! Distributed tensors over candle tensors.
+
+mod arithmetic;
+mod collectives;
+mod create;
+mod identity;
+mod reshard;
+mod storage;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use candle_core::{DType, Tensor};
+
+use crate::comm::DeviceMesh;
+use crate::error::Result;
+use crate::placement::Placements;
+use crate::placement::types::Dyn;
+use crate::spec::Spec;
+
+pub use collectives::Communicator;
+pub(crate) use storage::digest;
+
+/// A tensor that is spread over the ranks of a mesh.
+///
+/// Each rank holds its *local* tensor; the [`Spec`] says how the locals make up the global tensor. A rank outside the
+/// mesh holds an *absent* tensor, which has a spec and no local. Cheap to clone.
+///
+/// The layout `L` says what the compiler knows of the placements; [`Dyn`] is nothing.
+///
+/// ```
+/// use candle_core::{Device, Tensor};
+/// use local_map_runtime::{comm::launch, error::Result, placement::names::*, tensor::DTensor};
+/// let totals = launch(2, |world| -> Result<Vec<f32>> {
+///     let mesh = world.mesh([("dp", 2)])?;
+///     let local = Tensor::new(&[1f32, 2.0], &Device::Cpu)?;
+///     let sum = DTensor::from_local(local, &mesh, &[Partial(Sum)])?;
+///     Ok(sum.full()?.to_vec1()?)
+/// })?;
+/// assert_eq!(totals, [[2.0, 4.0], [2.0, 4.0]]);
+/// # Ok::<(), local_map_runtime::error::Error>(())
+/// ```
+pub struct DTensor<L = Dyn> {
+    label: Label,
+    mesh: DeviceMesh,
+    local: Option<Tensor>,
+    layout: PhantomData<fn() -> L>,
+}
+
+/// What this rank knows of a tensor. A tensor that is not absent has a known spec.
+#[derive(Clone)]
+enum Label {
+    Known(Arc<Spec>),
+    /// The result of a region whose body ran elsewhere: its shape and element type are known there.
+    Placed(Placements),
+}
+
+impl DTensor {
+    /// Puts the parts together; `local` is this rank's piece of `spec`, or `None` outside the mesh.
+    pub(crate) fn assembled(spec: Arc<Spec>, mesh: DeviceMesh, local: Option<Tensor>) -> DTensor {
+        DTensor {
+            label: Label::Known(spec),
+            mesh,
+            local,
+            layout: PhantomData,
+        }
+    }
+
+    /// A tensor of which this rank, outside the mesh, knows the placements only.
+    pub(crate) fn absent(placements: Placements, mesh: DeviceMesh) -> DTensor {
+        DTensor {
+            label: Label::Placed(placements),
+            mesh,
+            local: None,
+            layout: PhantomData,
+        }
+    }
+
+    /// The mesh, the placements, the global shape and the element type.
+    ///
+    /// # Errors
+    /// [`Error::Absent`](crate::error::Error::Absent) for the result of a region on a mesh that this rank is outside of:
+    /// its shape is not known here.
+    pub fn spec(&self) -> Result<&Spec> {
+        self.known().map(|spec| &**spec)
+    }
+
+    pub(crate) fn known(&self) -> Result<&Arc<Spec>> {
+        match &self.label {
+            Label::Known(spec) => Ok(spec),
+            Label::Placed(_) => Err(self.outside()),
+        }
+    }
+
+    fn outside(&self) -> crate::error::Error {
+        self.mesh.outside(self.mesh.world().rank())
+    }
+
+    /// The mesh, bound to this rank.
+    pub fn mesh(&self) -> &DeviceMesh {
+        &self.mesh
+    }
+
+    /// One placement per mesh axis.
+    pub fn placements(&self) -> &Placements {
+        match &self.label {
+            Label::Known(spec) => spec.placements(),
+            Label::Placed(placements) => placements,
+        }
+    }
+
+    /// The shape of the global tensor.
+    ///
+    /// # Errors
+    /// As for [`spec`](DTensor::spec).
+    pub fn shape(&self) -> Result<&[usize]> {
+        self.spec().map(Spec::shape)
+    }
+
+    /// The element type.
+    ///
+    /// # Errors
+    /// As for [`spec`](DTensor::spec).
+    pub fn dtype(&self) -> Result<DType> {
+        self.spec().map(Spec::dtype)
+    }
+
+    /// Whether this rank is outside the mesh.
+    pub fn is_absent(&self) -> bool {
+        self.local.is_none()
+    }
+
+    /// This rank's piece.
+    ///
+    /// # Errors
+    /// [`Error::Absent`](crate::error::Error::Absent) on a rank outside the mesh.
+    pub fn to_local(&self) -> Result<Tensor> {
+        self.local().cloned()
+    }
+
+    pub(crate) fn local(&self) -> Result<&Tensor> {
+        self.local.as_ref().ok_or_else(|| self.outside())
+    }
+}
+
+impl<L> Clone for DTensor<L> {
+    fn clone(&self) -> Self {
+        DTensor {
+            label: self.label.clone(),
+            mesh: self.mesh.clone(),
+            local: self.local.clone(),
+            layout: PhantomData,
+        }
+    }
+}
+
+/// One line without any data.
+impl<L> fmt::Display for DTensor<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.label {
+            Label::Known(spec) => write!(f, "{spec} on {}, ", self.mesh)?,
+            Label::Placed(placements) => write!(f, "{placements} on {}, ", self.mesh)?,
+        }
+        match &self.local {
+            Some(local) => write!(f, "local {:?}", local.dims()),
+            None => f.write_str("absent here"),
+        }
+    }
+}
+
+impl<L> fmt::Debug for DTensor<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DTensor({self})")
+    }
+}

@@ -1,0 +1,194 @@
+//! Performs plans. Decides nothing: each step says what is done.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use candle_core::Tensor;
+
+use super::identity::{identity, padded};
+use super::storage::{IntoTensor, buffer_of, tensor_of};
+use super::{DTensor, Label};
+use crate::comm::{Call, DeviceMesh};
+use crate::error::{Error, Report, Result};
+use crate::placement::{Placement, Placements, ReduceOp};
+use crate::plan::{Action, Plan, Prepared, Routes, Step};
+use crate::spec::{AxisList, Spec};
+
+impl DTensor {
+    /// The same global tensor under other placements, one per mesh axis.
+    ///
+    /// Every rank of the mesh must call this, with the same placements. A dimension with ragged lengths keeps them while
+    /// the same axes shard it; see [`rebalance`](DTensor::rebalance). Cutting a replicated tensor gives a view.
+    ///
+    /// ```
+    /// use candle_core::{Device, Tensor};
+    /// use local_map_runtime::{comm::launch, error::Result, placement::names::*, tensor::DTensor};
+    /// let columns = launch(2, |world| -> Result<Vec<Vec<i64>>> {
+    ///     let mesh = world.mesh([("tp", 2)])?;
+    ///     let whole = Tensor::new(&[[1i64, 2, 3], [4, 5, 6]], &Device::Cpu)?;
+    ///     let rows = DTensor::shard(&whole, &mesh, &[Shard(0)])?;
+    ///     Ok(rows.reshard(&[Shard(1)])?.to_local()?.to_vec2()?)
+    /// })?;
+    /// assert_eq!(columns, [[vec![1, 2], vec![4, 5]], [vec![3], vec![6]]]);
+    /// # Ok::<(), local_map_runtime::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The placements do not fit the tensor or its mesh; another rank failed, disagrees or does not come.
+    #[track_caller]
+    pub fn reshard(&self, to: &[Placement]) -> Result<DTensor> {
+        self.reshard_at(to, Location::caller())
+    }
+
+    pub(crate) fn reshard_at(&self, to: &[Placement], site: &'static Location<'static>) -> Result<DTensor> {
+        if **self.placements() == *to {
+            return Ok(self.clone());
+        }
+        match (self.mesh.coordinate(), &self.label) {
+            (Some(coord), _) => self.perform(&*self.mesh.plans().get(self.known()?, to, coord)?, site),
+            (None, Label::Known(spec)) => Ok(self.relabelled(Arc::new(spec.placed(to)?), None)),
+            (None, Label::Placed(_)) => Ok(DTensor::absent(to.into(), self.mesh.clone())),
+        }
+    }
+
+    /// The same tensor with every ragged dimension cut by the ceil-chunk rule.
+    ///
+    /// # Errors
+    /// Another rank failed, disagrees or does not come.
+    #[track_caller]
+    pub fn rebalance(&self) -> Result<DTensor> {
+        let site = Location::caller();
+        let plan = Plan::balancing(self.spec()?)?;
+        match self.mesh.coordinate() {
+            None => Ok(self.relabelled(plan.to().clone(), None)),
+            Some(coord) => self.perform(&Prepared::new(plan, coord), site),
+        }
+    }
+
+    /// What [`reshard`](DTensor::reshard) would do. No communication.
+    ///
+    /// # Errors
+    /// The placements do not fit the tensor or its mesh.
+    pub fn explain(&self, to: &[Placement]) -> Result<Plan> {
+        Plan::between(self.spec()?, to)
+    }
+
+    /// The global tensor as a plain one, on every rank of the mesh.
+    ///
+    /// # Errors
+    /// As for [`reshard`](DTensor::reshard); also on a rank outside the mesh.
+    #[track_caller]
+    pub fn full(&self) -> Result<Tensor> {
+        let whole = Placements::new(self.placements().iter().map(|_| Placement::Replicate));
+        self.reshard_at(&whole, Location::caller())?.to_local()
+    }
+
+    fn relabelled(&self, spec: Arc<Spec>, local: Option<Tensor>) -> DTensor {
+        DTensor::assembled(spec, self.mesh.clone(), local)
+    }
+
+    fn perform(&self, prepared: &Prepared, site: &'static Location<'static>) -> Result<DTensor> {
+        let coord = self.mesh.inside()?;
+        let mut local = self.local()?.clone();
+        for (step, routes) in prepared.plan.steps().iter().zip(&prepared.routes) {
+            local = match (&step.action, routes) {
+                (Action::Exchange { kind, axes }, Some(routes)) => {
+                    let mut call = described(kind.name(), &step.from, site);
+                    call.detail = Some(prepared.detail.clone());
+                    let shape = step.to.piece(coord).shape();
+                    exchange(&self.mesh, axes, &call, &local, routes, &shape)?
+                }
+                _ => at_home(step, &local, coord)?,
+            };
+        }
+        Ok(self.relabelled(prepared.plan.to().clone(), Some(local)))
+    }
+}
+
+/// A call on a tensor of this spec, at the author's line.
+pub(super) fn described(name: &'static str, spec: &Spec, site: &'static Location<'static>) -> Call {
+    Call {
+        site,
+        ..Call::new(name, spec.dtype(), spec.shape())
+    }
+}
+
+fn exchange(
+    mesh: &DeviceMesh,
+    axes: &[usize],
+    call: &Call,
+    local: &Tensor,
+    routes: &Routes,
+    shape: &[usize],
+) -> Result<Tensor> {
+    let group = mesh.group(axes)?;
+    let output = group.exchange(call, Some(buffer_of(local)?), routes, &IntoTensor(shape))?;
+    tensor_of(output)
+}
+
+/// The steps that need no other rank.
+fn at_home(step: &Step, local: &Tensor, coord: &[usize]) -> Result<Tensor> {
+    match step.action {
+        Action::Slice => slice(step, local, coord),
+        Action::Embed => embed(step, local, coord),
+        Action::Fill => fill(step, local, coord),
+        Action::Scale { times, over } => scale(local, times, over),
+        Action::Exchange { .. } => Err(Error::Unsupported(Report::new(format!(
+            "the step `{step}` has no routes"
+        )))),
+    }
+}
+
+fn slice(step: &Step, local: &Tensor, coord: &[usize]) -> Result<Tensor> {
+    let mut part = local.clone();
+    for dim in 0..step.from.shape().len() {
+        let (old, new) = (step.from.span(dim, coord), step.to.span(dim, coord));
+        if old != new {
+            part = part.narrow(dim, new.start - old.start, new.len)?;
+        }
+    }
+    Ok(part)
+}
+
+fn embed(step: &Step, local: &Tensor, coord: &[usize]) -> Result<Tensor> {
+    let becoming = |axis: usize| step.to.placements()[axis].partial_op();
+    let axes: AxisList = (0..coord.len())
+        .filter(|&a| step.from.placements()[a].shard_dim().is_some() && becoming(a).is_some())
+        .collect();
+    let Some(op) = axes.iter().find_map(|&a| becoming(a)) else {
+        return Ok(local.clone());
+    };
+    // A mean over n ranks, of which one holds the value, takes n times the value.
+    let averaged = axes.iter().filter(|&&a| becoming(a) == Some(ReduceOp::Avg));
+    let times = averaged.map(|&a| step.from.mesh().sizes()[a]).product();
+    let mut whole = scale(local, times, 1)?;
+    for dim in 0..step.from.shape().len() {
+        let (old, new) = (step.from.span(dim, coord), step.to.span(dim, coord));
+        // An empty piece may start anywhere.
+        let left = if old.len == 0 { 0 } else { old.start - new.start };
+        whole = padded(&whole, dim, left, new.len - left - old.len, op)?;
+    }
+    Ok(whole)
+}
+
+fn fill(step: &Step, local: &Tensor, coord: &[usize]) -> Result<Tensor> {
+    let pairs = step.from.placements().iter().zip(step.to.placements().iter());
+    for ((old, new), &c) in pairs.zip(coord) {
+        match new.partial_op() {
+            Some(op @ (ReduceOp::Sum | ReduceOp::Prod)) if old != new && c != 0 => {
+                return identity(op, local.dtype(), local.dims(), local.device());
+            }
+            _ => {}
+        }
+    }
+    Ok(local.clone())
+}
+
+fn scale(local: &Tensor, times: usize, over: usize) -> Result<Tensor> {
+    if local.elem_count() == 0 {
+        return Ok(local.clone());
+    }
+    let factor = |n: usize| Tensor::new(n as f64, local.device())?.to_dtype(local.dtype());
+    let scaled = if times == 1 { local.clone() } else { local.broadcast_mul(&factor(times)?)? };
+    Ok(if over == 1 { scaled } else { scaled.broadcast_div(&factor(over)?)? })
+}

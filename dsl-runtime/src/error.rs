@@ -8,8 +8,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failure of a distributed operation.
 ///
 /// Every variant prints as a message of up to four parts: what was being done and to what; the mesh; one line per
-/// offender with what was expected and what was given; what to do about it. No tensor data is ever printed.
-#[derive(Debug, thiserror::Error)]
+/// offender with what was expected and what was given; what to do about it. No tensor data is ever printed. The debug form
+/// is the same text, so that a program whose `main` returns the error shows it readably.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A placement is not what is required here, or cannot be used this way.
@@ -71,6 +72,12 @@ pub enum Error {
     /// candle refused an operation on local tensors.
     #[error("{0}")]
     Tensor(#[source] candle_core::Error),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// The text of an [`Error`], part by part.

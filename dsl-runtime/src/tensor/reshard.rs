@@ -144,8 +144,13 @@ fn slice(step: &Step, local: &Tensor, coord: &[usize]) -> Result<Tensor> {
     for dim in 0..step.from.shape().len() {
         let (old, new) = (step.from.span(dim, coord), step.to.span(dim, coord));
         if old != new {
-            part = part.narrow(dim, new.start - old.start, new.len)?;
+            // An empty part may start anywhere; candle trips over a view that starts beyond an empty storage.
+            let start = if new.len == 0 { 0 } else { new.start - old.start };
+            part = part.narrow(dim, start, new.len)?;
         }
+    }
+    if part.elem_count() == 0 {
+        return Ok(Tensor::zeros(part.shape(), part.dtype(), part.device())?);
     }
     Ok(part)
 }

@@ -24,8 +24,8 @@ struct Guard<G> {
 impl HostMemory for HostTensor {
     fn read(&self) -> Box<dyn HostRead + '_> {
         let (storage, layout) = self.0.storage_and_layout();
-        // Only contiguous tensors are wrapped.
-        let (start, end) = layout.contiguous_offsets().unwrap_or_default();
+        // Only contiguous tensors are wrapped. An empty view may start beyond its storage.
+        let (start, end) = layout.contiguous_offsets().filter(|(s, e)| s < e).unwrap_or_default();
         Box::new(Guard { storage, range: start..end })
     }
 

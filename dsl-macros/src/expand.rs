@@ -18,16 +18,17 @@
 //!     let mut __call = __REGION.call();                    // or `call_on(&(mesh))`
 //!     let __input0 = __call.input(0, x);
 //!     __call.ready()?;
-//!     __call.run::<Dist, _, _>(|__locals| {
+//!     __call.run::<Dist, _, _>(|__locals| -> Result<Tensor> {
 //!         let x: &Tensor = __locals.take(__input0);
-//!         (|| -> Result<Tensor> { body })()
+//!         #[allow(unused_braces)]
+//!         { body }
 //!     })
 //! }
 //! ```
 
 use crate::ast::Mesh;
 use crate::function::Body;
-use crate::model::{Labels, Region, Returned};
+use crate::model::{Label, Labels, Region, Returned};
 use crate::signature::{self, Input};
 use crate::table;
 use crate::types;
@@ -69,14 +70,16 @@ fn needs_track_caller(region: &Region) -> bool {
     !has && region.function.sig.abi.is_none()
 }
 
-/// Whether the body can live in a closure; where not, that was reported.
+/// Whether the body can live in a closure and its results be treated; where not, that was reported.
 fn can_run(region: &Region) -> bool {
     let sig = &region.function.sig;
-    sig.asyncness.is_none() && sig.constness.is_none() && sig.variadic.is_none()
+    region.outputs.count() <= Labels::MOST
+        && sig.asyncness.is_none()
+        && sig.constness.is_none()
+        && sig.variadic.is_none()
 }
 
 fn statements(region: &Region, inputs: &[Input], body: &Body) -> Group {
-    let krate = region.krate();
     // Errors about the result type belong on the result type.
     let here = Span::mixed_site().located_at(signature::output_span(&region.function.sig));
     let region_table = table::region(region, inputs);
@@ -86,20 +89,22 @@ fn statements(region: &Region, inputs: &[Input], body: &Body) -> Group {
         .enumerate()
         .map(|(at, input)| hand_over(at, input, inputs));
     let take = inputs.iter().map(take);
-    let markers = markers(&region.outputs, &quote!(#krate::__private));
-    let closure = closure(region, body);
+    let markers = markers(region, here);
+    let (ty, block) = (closure_type(region), &body.block);
     let ready = quote_spanned!(here=> __call.ready()?;);
-    let run = quote_spanned!(here=> __call.run::<#markers, _, _>);
-    let locals = quote_spanned!(Span::mixed_site()=> __locals);
+    let run = quote_spanned! {here=>
+        __call.run::<#markers, _, _>(|__locals| -> #ty {
+            #(#take)*
+            #[allow(unused_braces)]
+            #block
+        })
+    };
     let statements = quote! {
         #region_table
         #call
         #(#hand_over)*
         #ready
-        #run(|#locals| {
-            #(#take)*
-            #closure
-        })
+        #run
     };
     // On the author's braces the compiler still sees an item of the author's: unused ones are warned about.
     let mut block = Group::new(Delimiter::Brace, statements);
@@ -110,7 +115,8 @@ fn statements(region: &Region, inputs: &[Input], body: &Body) -> Group {
 fn call(region: &Region) -> TokenStream {
     match &region.args.mesh {
         Mesh::Given(mesh) => {
-            quote_spanned!(Span::mixed_site()=> let mut __call = __REGION.call_on(&(#mesh));)
+            let here = Span::mixed_site().located_at(mesh.span());
+            quote_spanned!(here=> let mut __call = __REGION.call_on(&(#mesh));)
         }
         _ => quote_spanned!(Span::mixed_site()=> let mut __call = __REGION.call();),
     }
@@ -133,36 +139,30 @@ fn take(input: &Input) -> TokenStream {
 }
 
 /// The types that say how each element of the result is treated.
-fn markers(labels: &Labels, private: &TokenStream) -> TokenStream {
+fn markers(region: &Region, here: Span) -> TokenStream {
+    let krate = region.krate(here);
+    let private = quote_spanned!(here=> #krate::__private);
     let marker = |label: &_| match label {
-        crate::model::Label::Plain => quote!(#private::Plain),
-        crate::model::Label::Placed(_) => quote!(#private::Dist),
+        Label::Plain => quote_spanned!(here=> #private::Plain),
+        Label::Detached => quote_spanned!(here=> #private::Detached),
+        Label::Placed(_) => quote_spanned!(here=> #private::Dist),
     };
-    match labels {
+    match &region.outputs {
         Labels::Whole(label) => marker(label),
         Labels::Each(labels) => {
             let markers = labels.iter().map(marker);
-            quote!((#(#markers,)*))
+            quote_spanned!(here=> (#(#markers,)*))
         }
     }
 }
 
-/// A closure without parameters sees `Self` and the generics, and its `return` and `?` are the body's own.
-fn closure(region: &Region, body: &Body) -> TokenStream {
-    let block = &body.block;
-    match written(region) {
-        Some(ty) => quote_spanned!(Span::mixed_site()=> (|| -> #ty #block)()),
-        None => quote_spanned!(Span::mixed_site()=> (|| #block)()),
-    }
-}
-
-/// The result type as the author wrote it, unless a closure cannot have it.
-fn written(region: &Region) -> Option<syn::Type> {
-    let ty = match &region.function.sig.output {
+/// What the closure around the body returns: a closure sees `Self` and the generics, and with the type that the author
+/// wrote, `return` and `?` are the body's own.
+fn closure_type(region: &Region) -> syn::Type {
+    match &region.function.sig.output {
         syn::ReturnType::Default => types::unit(),
-        syn::ReturnType::Type(_, ty) => syn::Type::clone(ty),
-    };
-    (!types::mentions_impl(&ty)).then_some(ty)
+        syn::ReturnType::Type(_, ty) => types::without_impl(ty),
+    }
 }
 
 /// Whether the wrapper's result type can be written down.

@@ -42,24 +42,26 @@ use quote::quote;
 ///
 /// # Keys and flags
 ///
+/// In any order, separated by commas:
+///
 /// | written | meaning |
 /// |---|---|
 /// | `out = ..` | required: how the results are placed |
 /// | `in = [entry, ..]` | one entry per parameter, in order, `self` not counted; omitted: every tensor is distributed, with any placements |
-/// | `mesh = expr` | the mesh, where no distributed argument gives it; an expression over the parameters |
+/// | `mesh = expr` | the mesh, required where no parameter is distributed; an expression over the wrapper's parameters, such as `mesh` or `self.mesh` |
 /// | `reshard` | arguments that are placed otherwise are resharded; without the flag they are an error |
-/// | `check` | the labels are verified, by communication: shapes agree and replicas are equal |
+/// | `check` | the results are verified, by communication: shapes fit and replicas are bitwise equal |
 /// | `crate = path` | where `local_map` is found, when it is renamed |
 ///
 /// # Entries
 ///
 /// An entry is `_` or a list with one placement per mesh axis. All lists of one attribute have the same length.
 ///
-/// `_` in `in` passes the argument through as it is; in `out` it returns the value as it is. A list in `in` needs a
-/// parameter of type `Tensor`, `&Tensor`, `Option<Tensor>`, `Option<&Tensor>`, `Vec<Tensor>`, `&[Tensor]` or
-/// `[Tensor; N]`, where `Tensor` is the last segment of any path.
+/// In `in`, `_` passes the argument through as it is. A list needs a parameter that can be distributed: `Tensor`,
+/// `&Tensor`, `&[Tensor]`, `Vec<Tensor>`, or `Option<T>` or `[T; N]` of one of these. `Tensor` is any path that ends so.
+/// Every tensor of one parameter must be placed as its list says.
 ///
-/// `out` is one bare list for one result, or a list of entries, one per element of a returned tuple:
+/// `out` is one list, or entries in a list, one per element of a returned tuple (of 8 at most):
 ///
 /// ```text
 /// out = [Shard(0)]                 // -> Result<Tensor>
@@ -67,11 +69,14 @@ use quote::quote;
 /// out = _                          // nothing is labelled; `[]` says the same
 /// ```
 ///
+/// A list needs a `Tensor`, or an `Option`, `Vec` or array of them. In `out`, `_` returns the value as it is, except that
+/// a `Tensor`, by itself or as an element of the tuple, is detached from the graph.
+///
 /// # Placements
 ///
 /// | written | the value is |
 /// |---|---|
-/// | `Shard(n)`, `Shard(-n)` | split along tensor dim `n`, or along the `n`-th from the end |
+/// | `Shard(n)`, `Shard(-n)` | split along tensor dim `n`, or along the `n`-th from the end; `n` is an integer literal |
 /// | `Shard(n, ragged)` | split into pieces of any lengths, which the ranks exchange; only in `out` |
 /// | `Replicate` | the same on every rank of the axis |
 /// | `Partial(op)` | what the ranks' values reduce to: `Sum`, `Avg`, `Max`, `Min`, `Prod`, `Any` or `All`; `Partial` alone sums |
@@ -80,14 +85,21 @@ use quote::quote;
 ///
 /// # Results
 ///
-/// The wrapper's result type is the written one with `DTensor` for `Tensor` in the labelled elements. The error type of
-/// a `Result<T, E>` needs `E: From<local_map::Error>`. A plain `T` becomes `local_map::Result<T>`, no result type
-/// `local_map::Result<()>`. A type alias such as `type Loss = Result<Tensor>` is seen through, for one labelled output.
+/// The wrapper's result type is the written one with `DTensor` for `Tensor` in the labelled elements:
+///
+/// | written | the wrapper returns |
+/// |---|---|
+/// | `Result<T, ..>`, by any path | the same `Result` of the labelled `T`; the error type needs `E: From<local_map::Error>` |
+/// | another tensor, tuple, array, `Option`, `Vec`, number, `bool` or `String` | `local_map::Result` of it, labelled |
+/// | nothing | `local_map::Result<()>` |
+/// | an alias, such as `type Loss = Result<Tensor>` | what it stands for, labelled as a single `Tensor`, or as its first argument shows: `Res<Vec<Tensor>>` |
 ///
 /// # Functions
 ///
-/// Methods, generics, lifetimes, `where`, `unsafe`, patterns, `mut` and attributes on parameters all work, and the body
-/// may use `?`, `return` and `Self` as ever. `async`, `const`, `extern` and variadic functions are refused.
+/// Functions and methods with a body, also those of a trait's `impl`; generics, lifetimes, `where`, `impl Trait`, `unsafe`,
+/// patterns, `mut` and attributes (`#[cfg]` too) on parameters all work. Attributes, docs and visibility are kept. The
+/// body may use `?`, `return` and `Self` as ever, must not write its inputs, and calls itself by the wrapper's
+/// signature. `async`, `const`, `extern` and variadic functions are refused.
 #[proc_macro_attribute]
 pub fn local_map(
     args: proc_macro::TokenStream,

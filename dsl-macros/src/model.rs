@@ -3,8 +3,9 @@
 
 use crate::ast::{Args, Entry, Inputs, List, Outputs};
 use crate::function::{Function, parameter_name};
+use crate::tokens::located;
 use crate::types::{self, Class};
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{PatType, ReturnType, Type};
 
@@ -62,11 +63,26 @@ pub(crate) enum Labels<'a> {
     Each(Vec<Label<'a>>),
 }
 
+impl Labels<'_> {
+    /// The most elements of a tuple that the runtime takes apart.
+    pub(crate) const MOST: usize = 8;
+
+    /// How many values are treated one by one.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Labels::Whole(_) => 1,
+            Labels::Each(labels) => labels.len(),
+        }
+    }
+}
+
 /// What becomes of one value.
 #[derive(Clone, Copy)]
 pub(crate) enum Label<'a> {
     /// Returned as it is.
     Plain,
+    /// A tensor, returned as a plain one without its graph.
+    Detached,
     /// Labelled as distributed; without a list only where that list was wrong.
     Placed(Option<&'a List>),
 }
@@ -89,12 +105,13 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// The path of the facade crate.
-    pub(crate) fn krate(&self) -> TokenStream {
-        match &self.args.krate {
+    /// The path of the facade crate, as if written at `span`: errors about what follows it appear there.
+    pub(crate) fn krate(&self, span: Span) -> TokenStream {
+        let path = match &self.args.krate {
             Some(path) => quote!(#path),
             None => quote!(::local_map),
-        }
+        };
+        located(path, span)
     }
 
     /// The distributed parameters, in order.
@@ -172,7 +189,8 @@ fn value(ty: &Type) -> Value {
 
 fn labels<'a>(outputs: Option<&'a Outputs>, value: Option<&Value>) -> Labels<'a> {
     match (outputs, value) {
-        (Some(Outputs::Nothing), _) => Labels::Whole(Label::Plain),
+        (Some(Outputs::Nothing), Some(value)) => unlabelled(value),
+        (Some(Outputs::Nothing), None) => Labels::Whole(Label::Plain),
         (Some(Outputs::One(list)), None) => Labels::Whole(Label::Placed(Some(list))),
         (Some(Outputs::One(list)), Some(value)) if !value.tuple => {
             Labels::Whole(label(Some(list), value.elements.first()))
@@ -198,6 +216,14 @@ fn labels<'a>(outputs: Option<&'a Outputs>, value: Option<&Value>) -> Labels<'a>
     }
 }
 
+/// A tuple is taken apart only for the sake of its tensors.
+fn unlabelled<'a>(value: &Value) -> Labels<'a> {
+    match value.elements.iter().any(types::is_tensor) {
+        true => gathered(value, value.elements.iter().map(|ty| plain(Some(ty)))),
+        false => Labels::Whole(Label::Plain),
+    }
+}
+
 fn gathered<'a>(value: &Value, mut labels: impl Iterator<Item = Label<'a>>) -> Labels<'a> {
     match value.tuple && !value.elements.is_empty() {
         true => Labels::Each(labels.collect()),
@@ -207,9 +233,16 @@ fn gathered<'a>(value: &Value, mut labels: impl Iterator<Item = Label<'a>>) -> L
 
 fn entry_label<'a>(entry: &'a Entry, ty: Option<&Type>) -> Label<'a> {
     match entry {
-        Entry::Plain(_) => Label::Plain,
+        Entry::Plain(_) => plain(ty),
         Entry::Placed(list) => label(Some(list), ty),
         Entry::Unreadable(_) => label(None, ty),
+    }
+}
+
+fn plain<'a>(ty: Option<&Type>) -> Label<'a> {
+    match ty.is_some_and(types::is_tensor) {
+        true => Label::Detached,
+        false => Label::Plain,
     }
 }
 

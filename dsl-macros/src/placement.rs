@@ -66,7 +66,7 @@ fn replicate(name: &Ident, rest: &[TokenTree]) -> Result<Placement> {
         None => Ok(Placement::Replicate),
         Some(group) => Err(Error::new(
             group.span(),
-            "`Replicate` takes no argument: every rank holds the whole value",
+            "`Replicate` takes no argument, as every rank holds the whole value: write it alone",
         )),
     }
 }

@@ -3,7 +3,7 @@
 use crate::model::{Label, Labels, Parameter, Region, Returned, Role, Value};
 use crate::types;
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Attribute, FnArg, Pat, PatType, ReturnType, Signature, Token, Type, parse_quote};
 
@@ -86,7 +86,7 @@ fn is_lint(attr: &Attribute) -> bool {
 /// The signature of the wrapper.
 pub(crate) fn wrapper(region: &Region, inputs: &[Input]) -> Signature {
     let mut sig = region.function.sig.clone();
-    let krate = region.krate();
+    let krate = region.krate(output_span(&region.function.sig));
     let typed = sig.inputs.iter_mut().filter_map(|input| match input {
         FnArg::Typed(parameter) => Some(parameter),
         FnArg::Receiver(_) => None,
@@ -152,7 +152,7 @@ fn with_ok(written: &Type, ok: Type) -> Type {
 /// The type of the value, with `DTensor`s in the labelled elements.
 fn labelled(value: &Value, labels: &Labels, krate: &TokenStream) -> Type {
     let mapped = |ty: &Type, label: &Label| match label {
-        Label::Plain => ty.clone(),
+        Label::Plain | Label::Detached => ty.clone(),
         Label::Placed(_) => types::distributed(ty, krate),
     };
     match (labels, value.elements.as_slice()) {
@@ -175,8 +175,18 @@ fn labelled(value: &Value, labels: &Labels, krate: &TokenStream) -> Type {
 fn projected(ty: &Type, labels: &Labels, krate: &TokenStream) -> TokenStream {
     let outcome = quote_spanned!(ty.span()=> <#ty as #krate::__private::Outcome>);
     let value = match labels {
-        Labels::Whole(Label::Placed(_)) => types::dtensor(krate, ty.span()),
-        _ => quote!(#outcome::Value),
+        Labels::Whole(Label::Placed(_)) => alias_value(ty, krate),
+        _ => quote_spanned!(ty.span()=> #outcome::Value),
     };
-    quote!(#outcome::With<#value>).into_token_stream()
+    quote_spanned!(ty.span()=> #outcome::With<#value>)
+}
+
+/// The labelled value of an alias: what its first argument shows, as in `Res<Vec<Tensor>>`, or else one tensor.
+fn alias_value(ty: &Type, krate: &TokenStream) -> TokenStream {
+    match types::first_argument(ty) {
+        Some(shown) if types::mentions_tensor(shown) => {
+            types::distributed(shown, krate).into_token_stream()
+        }
+        _ => types::dtensor(krate, ty.span()),
+    }
 }

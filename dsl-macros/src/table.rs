@@ -9,7 +9,7 @@ use syn::Meta;
 
 /// `static __REGION: RegionSpec = RegionSpec::new(name, params, outs).flags();`
 pub(crate) fn region(region: &Region, inputs: &[Input]) -> TokenStream {
-    let krate = region.krate();
+    let krate = region.krate(Span::mixed_site());
     let private = quote!(#krate::__private);
     let name = region.function.name();
     let params = inputs.iter().map(|input| param(input, &private));
@@ -38,7 +38,7 @@ fn param(input: &Input, private: &TokenStream) -> TokenStream {
 
 fn out(label: &Label, private: &TokenStream) -> TokenStream {
     match label {
-        Label::Plain => quote!(#private::Out::Plain),
+        Label::Plain | Label::Detached => quote!(#private::Out::Plain),
         Label::Placed(list) => {
             let wants = list.map_or_else(|| quote!(&[]), |list| wants(list, private));
             quote!(#private::Out::Placed(#wants))

@@ -36,6 +36,15 @@ pub(crate) fn visible(stream: TokenStream) -> Vec<TokenTree> {
     trees
 }
 
+/// `stream`, a path, whose errors appear at `span`; names mean what they meant before.
+pub(crate) fn located(stream: TokenStream, span: Span) -> TokenStream {
+    let located = stream.into_iter().map(|mut tree| {
+        tree.set_span(tree.span().located_at(span));
+        tree
+    });
+    located.collect()
+}
+
 /// Whether `tree` is the punctuation `mark`.
 pub(crate) fn is_punct(tree: &TokenTree, mark: char) -> bool {
     matches!(tree, TokenTree::Punct(punct) if punct.as_char() == mark)

@@ -1,5 +1,6 @@
 //! What can be told about a type from the way it is written.
 
+use crate::tokens::located;
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::{GenericArgument, Path, PathArguments, Type, TypePath, parse_quote};
@@ -7,10 +8,12 @@ use syn::{GenericArgument, Path, PathArguments, Type, TypePath, parse_quote};
 /// How a parameter's type relates to tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// `&Tensor`, `Tensor`, `Option`, `Vec`, a slice or an array of them: a distributed value.
+    /// `Tensor`, `&Tensor`, `&[Tensor]`, `Vec<Tensor>`, and `Option` or an array of these: a distributed value.
     Distributed,
-    /// `&Vec<Tensor>`
-    RefVec,
+    /// `&Vec<Tensor>`, `&[&Tensor]`, `&[Tensor; N]`: a slice of tensors would do.
+    Sequence,
+    /// `&Option<Tensor>`
+    RefOption,
     /// `&mut Tensor`, or a mutable slice.
     Mutable,
     /// A tuple with tensors in it.
@@ -28,35 +31,38 @@ pub(crate) fn class(ty: &Type) -> Class {
         },
         Type::Reference(reference) => class_behind_reference(&reference.elem),
         Type::Tuple(_) if mentions_tensor(ty) => Class::Tuple,
-        Type::Array(array) => distributed_if(is_tensor(&array.elem)),
+        Type::Array(array) => class(&array.elem),
         owned if is_tensor(owned) => Class::Distributed,
-        owned => {
-            let optional = argument_of(owned, "Option")
-                .is_some_and(|ty| is_tensor(ty) || is_tensor_reference(ty));
-            distributed_if(optional || argument_of(owned, "Vec").is_some_and(is_tensor))
-        }
+        owned => match (argument_of(owned, "Option"), argument_of(owned, "Vec")) {
+            (Some(inner), _) => class(inner),
+            (_, Some(element)) if is_tensor(element) => Class::Distributed,
+            (_, Some(element)) => class_of_sequence(element),
+            _ => Class::Other,
+        },
     }
 }
 
 fn class_behind_reference(ty: &Type) -> Class {
     match bare(ty) {
-        Type::Slice(slice) => distributed_if(is_tensor(&slice.elem)),
-        ty if argument_of(ty, "Vec").is_some_and(is_tensor) => Class::RefVec,
+        Type::Slice(slice) if is_tensor(&slice.elem) => Class::Distributed,
+        Type::Slice(slice) => class_of_sequence(&slice.elem),
+        Type::Array(array) => class_of_sequence(&array.elem),
         Type::Tuple(_) if mentions_tensor(ty) => Class::Tuple,
-        ty => distributed_if(is_tensor(ty)),
+        ty if is_tensor(ty) => Class::Distributed,
+        ty => match (argument_of(ty, "Option"), argument_of(ty, "Vec")) {
+            (Some(inner), _) if class(inner) == Class::Distributed => Class::RefOption,
+            (_, Some(element)) => class_of_sequence(element),
+            _ => Class::Other,
+        },
     }
 }
 
-fn distributed_if(yes: bool) -> Class {
-    if yes {
-        Class::Distributed
-    } else {
-        Class::Other
+/// Of a sequence that is none of the distributed ones.
+fn class_of_sequence(element: &Type) -> Class {
+    match class(element) {
+        Class::Distributed => Class::Sequence,
+        other => other,
     }
-}
-
-fn is_tensor_reference(ty: &Type) -> bool {
-    matches!(bare(ty), Type::Reference(reference) if reference.mutability.is_none() && is_tensor(&reference.elem))
 }
 
 /// Whether `ty` is a path that ends in plain `Tensor`.
@@ -92,6 +98,7 @@ pub(crate) fn distributed(ty: &Type, krate: &TokenStream) -> Type {
 
 /// The path of the distributed tensor.
 pub(crate) fn dtensor(krate: &TokenStream, span: Span) -> TokenStream {
+    let krate = located(krate.clone(), span);
     quote_spanned!(span=> #krate::DTensor)
 }
 
@@ -142,6 +149,20 @@ pub(crate) fn ok_of(path: &mut Path) -> Option<&mut Type> {
         })
 }
 
+/// The first type argument of any path.
+pub(crate) fn first_argument(ty: &Type) -> Option<&Type> {
+    let Type::Path(TypePath { path, .. }) = bare(ty) else {
+        return None;
+    };
+    let PathArguments::AngleBracketed(arguments) = &path.segments.last()?.arguments else {
+        return None;
+    };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
 /// Whether `ty` is surely no alias of a `Result`.
 pub(crate) fn is_plain(ty: &Type) -> bool {
     const PLAIN: [&str; 25] = [
@@ -159,13 +180,15 @@ pub(crate) fn is_plain(ty: &Type) -> bool {
     }
 }
 
-/// Whether `impl Trait` stands in `ty`, which a closure cannot return.
-pub(crate) fn mentions_impl(ty: &Type) -> bool {
-    let mut found = false;
-    walk(&mut ty.clone(), &mut |ty| {
-        found |= matches!(ty, Type::ImplTrait(_))
+/// `ty` with `_` for every `impl Trait`, which a closure cannot name.
+pub(crate) fn without_impl(ty: &Type) -> Type {
+    let mut ty = ty.clone();
+    walk(&mut ty, &mut |ty| {
+        if matches!(ty, Type::ImplTrait(_)) {
+            *ty = parse_quote!(_);
+        }
     });
-    found
+    ty
 }
 
 /// `ty` inside of its parentheses and of the invisible groups of `macro_rules!`.

@@ -1,13 +1,16 @@
-//! Meshes, placements, distributed tensors, reshards and communicators: the runtime behind `local-map`.
+//! The runtime behind `local-map`: meshes, placements, distributed tensors, reshards and communicators.
 //!
-//! Each module uses only those before it in this list.
+//! Programs use the facade crate `local-map`, which re-exports what they need. The modules build on each other in this
+//! order, each using only those before it: [`placement`], [`mesh`], [`shard`], [`spec`], [`plan`], [`comm`], [`tensor`],
+//! [`call`].
 
+pub mod call;
+pub mod comm;
 pub mod error;
-pub mod placement;
 pub mod mesh;
+pub mod ops;
+pub mod placement;
+pub mod plan;
 pub mod shard;
 pub mod spec;
-pub mod plan;
-pub mod comm;
 pub mod tensor;
-pub mod call;

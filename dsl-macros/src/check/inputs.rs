@@ -5,7 +5,9 @@ use crate::ast::{Entries, Entry, Inputs};
 use crate::errors::{Errors, counted, listed};
 use crate::function::compact;
 use crate::model::{Parameter, Region};
-use crate::types::Class;
+use crate::types::{self, Class};
+
+const CONTAINER: &str = "only `Tensor`, `&Tensor`, and `Option`, `Vec`, slices and arrays of them have placements, write `_`";
 
 /// Notes mistakes about parameters; true when it is known which of them are distributed.
 pub(crate) fn check(region: &Region, errors: &mut Errors) -> bool {
@@ -84,8 +86,10 @@ fn complaint(parameter: &Parameter, listed: bool) -> Option<String> {
     let advice = match parameter.class {
         Class::Distributed => return None,
         Class::Other if !listed => return None,
-        Class::Other => "only tensors have placements, write `_`",
-        Class::RefVec => "take `&[Tensor]`",
+        Class::Other if types::mentions_tensor(&parameter.written.ty) => CONTAINER,
+        Class::Other => "only a `Tensor` has placements, write `_`",
+        Class::Sequence => "take `&[Tensor]`",
+        Class::RefOption => "take `Option<&Tensor>`",
         Class::Mutable => {
             "a body must not write its inputs, take `&Tensor` and return the new value"
         }

@@ -5,7 +5,6 @@ use crate::errors::{Errors, counted};
 use proc_macro2::Span;
 
 const EMPTY: &str = "an empty list places nothing: write one placement per mesh axis, or `_`";
-const RAGGED: &str = "`ragged` is for `out`: an input brings its lengths along";
 
 /// Notes mistakes in the lists of `in` and `out`.
 pub(crate) fn check(args: &Args, errors: &mut Errors) {
@@ -47,10 +46,14 @@ fn placed(entries: &Entries) -> Vec<&List> {
 fn nothing_ragged(list: &List, errors: &mut Errors) {
     for placement in &list.placements {
         if let Placement::Shard {
-            ragged: Some(span), ..
+            ragged: Some(span),
+            dim,
         } = placement
         {
-            errors.at(*span, RAGGED);
+            let message = format!(
+                "`ragged` is for `out`: an input brings its lengths along, write `Shard({dim})`"
+            );
+            errors.at(*span, message);
         }
     }
 }
@@ -62,7 +65,8 @@ fn reductions_commute(list: &List, errors: &mut Errors) {
     for (op, span) in ops.filter(|(op, _)| !op.commutes_with(first)) {
         let (op, first) = (op.name(), first.name());
         let message = format!(
-            "`Partial({op})` cannot stand beside `Partial({first})`: which axis is reduced first would change the value"
+            "`Partial({op})` cannot stand beside `Partial({first})`: which axis is reduced first would change \
+             the value; use one op, or `Sum` and `Avg`"
         );
         errors.at(span, message);
     }

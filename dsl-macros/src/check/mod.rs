@@ -11,11 +11,13 @@ use crate::model::Region;
 
 /// Notes all that is wrong with `region`.
 pub(crate) fn all(region: &Region, errors: &mut Errors) {
+    let before = errors.count();
     function::check(region.function, errors);
+    let can_be_region = errors.count() == before;
     let inputs_are_sound = inputs::check(region, errors);
     outputs::check(region, errors);
     lists::check(region.args, errors);
-    if inputs_are_sound {
+    if can_be_region && inputs_are_sound {
         outputs::mesh_is_known(region, errors);
     }
 }

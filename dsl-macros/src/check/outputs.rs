@@ -2,21 +2,33 @@
 
 use super::left_over;
 use crate::ast::{Entries, Entry, List, Mesh, Outputs};
-use crate::errors::{Errors, counted};
+use crate::errors::{Errors, counted, listed};
 use crate::function::compact;
-use crate::model::{Region, Returned, Value};
+use crate::model::{Labels, Region, Returned, Value};
 use crate::types;
 use proc_macro2::Span;
 use syn::Type;
 
 /// Notes mistakes about outputs.
 pub(crate) fn check(region: &Region, errors: &mut Errors) {
+    if region.outputs.count() > Labels::MOST {
+        return errors.under(&region.function.sig.output, too_many(region));
+    }
     match &region.args.outputs {
         None => errors.at(Span::call_site(), missing(region)),
         Some(Outputs::One(list)) => one(region, list, errors),
         Some(Outputs::Each(entries)) => each(region, entries, errors),
         Some(Outputs::Nothing | Outputs::Unreadable) => {}
     }
+}
+
+fn too_many(region: &Region) -> String {
+    format!(
+        "`{}` returns {} values, but a region can return {}: return those that are placed alike as a `Vec<Tensor>`",
+        region.function.name(),
+        region.outputs.count(),
+        Labels::MOST,
+    )
 }
 
 fn missing(region: &Region) -> String {
@@ -87,8 +99,9 @@ fn wrong_count(region: &Region, value: &Value, entries: &Entries, errors: &mut E
     }
     let without: Vec<String> = value.elements.iter().skip(given).map(compact).collect();
     let message = format!(
-        "{counts}: {} without one; write `_` for a plain value",
-        crate::errors::listed(&without)
+        "{counts}: {} {} none; write `_` for a plain value",
+        listed(&without),
+        if without.len() == 1 { "has" } else { "have" },
     );
     errors.at(entries.span, message);
 }
@@ -128,18 +141,21 @@ fn can_be_labelled(ty: &Type, span: Span, errors: &mut Errors) {
     errors.at(span, message);
 }
 
-/// A labelled output needs a mesh, from an input or from `mesh`.
+/// A region needs a mesh, from an input or from `mesh`.
 pub(crate) fn mesh_is_known(region: &Region, errors: &mut Errors) {
-    let Some(label) = first_label(region.args.outputs.as_ref()) else {
+    if !matches!(region.args.mesh, Mesh::Absent) || region.inputs().next().is_some() {
         return;
-    };
-    if matches!(region.args.mesh, Mesh::Absent) && region.inputs().next().is_none() {
-        let name = region.function.name();
-        errors.at(
-            label.span,
-            format!("no parameter of `{name}` is distributed, so nothing gives the mesh of this output: add `mesh = ..`"),
-        );
     }
+    let name = region.function.name();
+    let (span, whose) = match first_label(region.args.outputs.as_ref()) {
+        Some(label) => (label.span, "of this output".to_owned()),
+        None => (region.function.sig.ident.span(), format!("of `{name}`")),
+    };
+    let message = format!(
+        "no parameter of `{name}` is distributed, so nothing gives the mesh {whose}: \
+         add `mesh = ..`, as in `mesh = mesh` for a parameter `mesh: &DeviceMesh`"
+    );
+    errors.at(span, message);
 }
 
 fn first_label(outputs: Option<&Outputs>) -> Option<&List> {

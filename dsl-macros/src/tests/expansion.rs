@@ -17,9 +17,10 @@ fn the_example_of_the_design() {
             let mut __call = __REGION.call();
             let __input0 = __call.input(0, x);
             __call.ready()?;
-            __call.run::<P::Dist, _, _>(|__locals| {
+            __call.run::<P::Dist, _, _>(|__locals| -> Result<Tensor> {
                 let x: &Tensor = __locals.take(__input0);
-                (|| -> Result<Tensor> { body(x)? })()
+                #[allow(unused_braces)]
+                { body(x)? }
             })
         }"#,
     );
@@ -36,9 +37,10 @@ fn everything_omitted() {
             let mut __call = __REGION.call();
             let __input0 = __call.input(0, x);
             __call.ready()?;
-            __call.run::<P::Plain, _, _>(|__locals| {
+            __call.run::<P::Plain, _, _>(|__locals| -> () {
                 let x: &Tensor = __locals.take(__input0);
-                (|| -> () { print(x) })()
+                #[allow(unused_braces)]
+                { print(x) }
             })
         }"#,
     );
@@ -111,6 +113,12 @@ fn every_distributed_type() {
         ("Vec<Tensor>", "Vec<::local_map::DTensor>"),
         ("&[Tensor]", "&[::local_map::DTensor]"),
         ("[Tensor; N]", "[::local_map::DTensor; N]"),
+        ("[&Tensor; N]", "[&::local_map::DTensor; N]"),
+        ("Option<&[Tensor]>", "Option<&[::local_map::DTensor]>"),
+        (
+            "[Option<Vec<Tensor>>; N]",
+            "[Option<Vec<::local_map::DTensor>>; N]",
+        ),
     ];
     for (written, wrapped) in types {
         let item = format!("fn f<'a, const N: usize>(x: {written}) {{}}");
@@ -133,13 +141,16 @@ fn other_types_are_passed_through() {
         "f32",
         "&str",
         "&Linear",
-        "Vec<&Tensor>",
+        "&[f32]",
+        "Option<Vec<f32>>",
+        "Vec<Linear>",
+        "HashMap<String, Tensor>",
         "Tensor<B, 2>",
         "impl Fn(Tensor)",
         "&mut f32",
         "Box<Tensor>",
     ] {
-        let out = expand("out = _", &format!("fn f(x: {ty}) {{}}"));
+        let out = expand("out = _, mesh = m()", &format!("fn f(x: {ty}) {{}}"));
         assert!(out.contains(&super::normal(&format!("(x: {ty})"))), "{out}");
         assert!(!out.contains("input"), "{out}");
     }
@@ -232,7 +243,7 @@ fn track_caller_is_not_doubled() {
 fn inner_attributes_move_out_of_the_body() {
     let item = "fn f(x: &Tensor) { #![allow(dead_code)] 1; }";
     assert_holds("out = _", item, "#[allow(dead_code)] #[track_caller] fn f");
-    assert_holds("out = _", item, "(|| -> () { 1; })()");
+    assert_holds("out = _", item, "{ 1; } }) }");
 }
 
 #[test]
@@ -262,13 +273,21 @@ fn results_with_one_label() {
             "Res<Tensor>",
             "<Res<Tensor> as P::Outcome>::With<::local_map::DTensor>",
         ),
+        (
+            "Res<Vec<Tensor>>",
+            "<Res<Vec<Tensor>> as P::Outcome>::With<Vec<::local_map::DTensor>>",
+        ),
+        (
+            "Out<MyError>",
+            "<Out<MyError> as P::Outcome>::With<::local_map::DTensor>",
+        ),
     ];
     for (written, wrapped) in cases {
         let item = format!("fn f(x: &Tensor) -> {written} {{}}");
         for out in ["out = [Replicate]", "out = [[Replicate]]"] {
             assert_holds(out, &item, &format!("-> {wrapped} {{"));
             assert_holds(out, &item, "run::<P::Dist, _, _>");
-            assert_holds(out, &item, &format!("(|| -> {written} {{}})()"));
+            assert_holds(out, &item, &format!("(|__locals| -> {written} {{"));
         }
     }
 }
@@ -277,8 +296,8 @@ fn results_with_one_label() {
 fn results_without_a_label() {
     let cases = [
         ("Result<Tensor>", "Result<Tensor>"),
-        ("Result<(Tensor, f32)>", "Result<(Tensor, f32)>"),
-        ("(Tensor,)", "::local_map::Result<(Tensor,)>"),
+        ("Result<(u8, f32)>", "Result<(u8, f32)>"),
+        ("Option<Tensor>", "::local_map::Result<Option<Tensor>>"),
         ("f32", "::local_map::Result<f32>"),
         ("()", "::local_map::Result<()>"),
         (
@@ -291,8 +310,40 @@ fn results_without_a_label() {
             let item = format!("fn f(x: &Tensor) -> {written} {{}}");
             assert_holds(out, &item, &format!("-> {wrapped} {{"));
             assert_holds(out, &item, "&[P::Out::Plain]");
+            let marker = if written == "Result<Tensor>" {
+                "Detached"
+            } else {
+                "Plain"
+            };
+            assert_holds(out, &item, &format!("run::<P::{marker}, _, _>"));
         }
     }
+}
+
+#[test]
+fn tensors_without_a_label_are_detached() {
+    let cases = [
+        ("Tensor", "P::Detached"),
+        ("Result<candle_core::Tensor, E>", "P::Detached"),
+        ("Result<(Tensor, f32)>", "(P::Detached, P::Plain,)"),
+        ("(Tensor,)", "(P::Detached,)"),
+        ("Result<Vec<Tensor>>", "P::Plain"),
+        ("Tensor<B, 2>", "P::Plain"),
+    ];
+    for (written, markers) in cases {
+        let item = format!("fn f(x: &Tensor) -> {written} {{}}");
+        assert_holds("out = _", &item, &format!("run::<{markers}, _, _>"));
+    }
+    assert_holds(
+        "out = _",
+        "fn f(x: &Tensor) -> Result<(Tensor, f32)> {}",
+        "&[P::Out::Plain, P::Out::Plain]",
+    );
+    assert_holds(
+        "out = [_, [Replicate], _]",
+        "fn f(x: &Tensor) -> Result<(Tensor, Tensor, Option<Tensor>)> {}",
+        "run::<(P::Detached, P::Dist, P::Plain,), _, _>",
+    );
 }
 
 #[test]
@@ -319,11 +370,11 @@ fn results_that_are_tuples() {
 }
 
 #[test]
-fn impl_results_leave_the_closure_untyped() {
+fn impl_results_are_left_to_the_compiler() {
     assert_holds(
         "out = _",
-        "fn f(x: &Tensor) -> Result<impl Iterator> { it }",
-        "(|| { it })()",
+        "fn f(x: &Tensor) -> Result<(u8, impl Iterator<Item = u8>), E> { it }",
+        "(|__locals| -> Result<(u8, _), E> {",
     );
 }
 

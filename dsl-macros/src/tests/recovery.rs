@@ -42,12 +42,12 @@ fn the_body_stays_where_it_can_run() {
     still_has(
         "out = [Srd(0)]",
         "fn f(x: &Tensor) -> Tensor { body }",
-        "(|| -> Tensor { body })()",
+        "{ body } }) }",
     );
     still_has(
         "out = _",
         "extern \"C\" fn f(x: &Tensor) { body }",
-        "(|| -> () { body })()",
+        "{ body } }) }",
     );
 }
 

@@ -8,7 +8,8 @@ fn lists_against_each_other() {
         "out = [Partial(Max), Shard(0), Partial(Sum)]",
         ONE,
         "Sum",
-        "`Partial(Sum)` cannot stand beside `Partial(Max)`: which axis is reduced first would change the value",
+        "`Partial(Sum)` cannot stand beside `Partial(Max)`: which axis is reduced first would change the value; \
+         use one op, or `Sum` and `Avg`",
     );
     refused(
         "out = [Replicate], in = [[Shard(0), Replicate]]",
@@ -58,7 +59,7 @@ fn types_of_inputs() {
         "out = [Replicate], in = [[Shard(0)], [Shard(0)]]",
         TWO,
         "[Shard(0)]",
-        "parameter `n` of type `f32` cannot be distributed: only tensors have placements, write `_`",
+        "parameter `n` of type `f32` cannot be distributed: only a `Tensor` has placements, write `_`",
     );
     refused(
         "out = _, in = [[Shard(0)]]",
@@ -71,6 +72,36 @@ fn types_of_inputs() {
         "fn f(x: &Vec<Tensor>) {}",
         "&Vec<Tensor>",
         "parameter `x` of type `&Vec<Tensor>` cannot be distributed: take `&[Tensor]`, or give it `_` in `in`",
+    );
+    refused(
+        "out = _",
+        "fn f(x: Option<&Vec<Tensor>>) {}",
+        "Option<&Vec<Tensor>>",
+        "parameter `x` of type `Option<&Vec<Tensor>>` cannot be distributed: take `&[Tensor]`, or give it `_` in `in`",
+    );
+    for ty in [
+        "Vec<&Tensor>",
+        "&[&Tensor]",
+        "&[Tensor; 2]",
+        "Vec<Option<Tensor>>",
+    ] {
+        let message =
+            format!("parameter `x` of type `{ty}` cannot be distributed: take `&[Tensor]`");
+        let item = format!("fn f(x: {ty}) {{}}");
+        refused("out = _, in = [[Shard(0)]]", &item, "[Shard(0)]", &message);
+    }
+    refused(
+        "out = _, in = [[Shard(0)]]",
+        "fn f(x: &Option<Tensor>) {}",
+        "[Shard(0)]",
+        "parameter `x` of type `&Option<Tensor>` cannot be distributed: take `Option<&Tensor>`",
+    );
+    refused(
+        "out = _, in = [[Shard(0)]]",
+        "fn f(x: Box<Tensor>) {}",
+        "[Shard(0)]",
+        "parameter `x` of type `Box<Tensor>` cannot be distributed: only `Tensor`, `&Tensor`, and `Option`, `Vec`, \
+         slices and arrays of them have placements, write `_`",
     );
     refused(
         "out = _, in = [[Shard(0)]]",
@@ -94,7 +125,7 @@ fn counts_of_outputs() {
         "out = [[Replicate]]",
         PAIR,
         "[[Replicate]]",
-        "`f` returns 2 values, but `out` has 1 entry: `f32` without one; write `_` for a plain value",
+        "`f` returns 2 values, but `out` has 1 entry: `f32` has none; write `_` for a plain value",
     );
     refused(
         "out = [[Replicate], _, _]",
@@ -165,8 +196,26 @@ fn types_of_outputs() {
 }
 
 #[test]
+fn the_number_of_outputs() {
+    let item = |count: usize| format!("fn f(x: &Tensor) -> ({}) {{}}", "Tensor,".repeat(count));
+    for out in [
+        "out = _".to_owned(),
+        format!("out = [{}]", "[Replicate],".repeat(9)),
+    ] {
+        let (_, errors) = run(&out, &item(9));
+        assert_eq!(errors.len(), 1);
+        assert_eq!(
+            errors[0].0,
+            "`f` returns 9 values, but a region can return 8: return those that are placed alike as a `Vec<Tensor>`"
+        );
+    }
+    assert_eq!(run("out = _", &item(8)).1, []);
+}
+
+#[test]
 fn mesh_is_needed() {
-    let message = "no parameter of `f` is distributed, so nothing gives the mesh of this output: add `mesh = ..`";
+    let message = "no parameter of `f` is distributed, so nothing gives the mesh of this output: \
+                   add `mesh = ..`, as in `mesh = mesh` for a parameter `mesh: &DeviceMesh`";
     refused(
         "out = [Shard(0)]",
         "fn f(n: usize) -> Tensor {}",
@@ -178,6 +227,13 @@ fn mesh_is_needed() {
         "fn f(x: &Tensor) -> (u8, Tensor) {}",
         "[Replicate]",
         message,
+    );
+    refused(
+        "out = _",
+        "fn f(n: usize) {}",
+        "f",
+        "no parameter of `f` is distributed, so nothing gives the mesh of `f`: \
+         add `mesh = ..`, as in `mesh = mesh` for a parameter `mesh: &DeviceMesh`",
     );
     // Not where it is unknown what was meant.
     assert_eq!(

@@ -130,7 +130,7 @@ fn shard() {
         "out = _, in = [[Shard(0, ragged)]]",
         ONE,
         "ragged",
-        "`ragged` is for `out`: an input brings its lengths along",
+        "`ragged` is for `out`: an input brings its lengths along, write `Shard(0)`",
     );
 }
 
@@ -140,7 +140,7 @@ fn other_placements() {
         "out = [Replicate(0)]",
         ONE,
         "(0)",
-        "`Replicate` takes no argument: every rank holds the whole value",
+        "`Replicate` takes no argument, as every rank holds the whole value: write it alone",
     );
     refused(
         "out = [Partial()]",

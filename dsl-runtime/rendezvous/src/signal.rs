@@ -23,9 +23,11 @@ impl Patience {
         spin: Duration::ZERO,
         total: Duration::ZERO,
     };
+    /// Longer spinning gains nothing where both have a core, and where something else has taken one of them, as compilers do,
+    /// two ranks on one core would only see each other after a whole spin.
     const ROOMY: Patience = Patience {
         burst: 64,
-        spin: Duration::from_micros(20),
+        spin: Duration::from_micros(2),
         total: Duration::from_millis(1),
     };
     const CROWDED: Patience = Patience {

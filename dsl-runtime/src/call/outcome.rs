@@ -27,6 +27,7 @@ pub trait Outcome: Sized {
     fn lift(error: Error) -> Self::Error;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T, E: From<Error>> Outcome for Result<T, E> {
     type Value = T;
     type Error = E;
@@ -47,7 +48,8 @@ impl<T, E: From<Error>> Outcome for Result<T, E> {
 
 macro_rules! plain {
     ($([$($generics:tt)*] $ty:ty),* $(,)?) => {
-        $(impl<$($generics)*> Outcome for $ty {
+        $(#[diagnostic::do_not_recommend]
+        impl<$($generics)*> Outcome for $ty {
             type Value = $ty;
             type Error = Error;
             type With<U> = Result<U, Error>;

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use smallvec::SmallVec;
 
 use super::elements::Element;
-use crate::mesh::unflatten;
+use crate::mesh::{Coord, unflatten};
 use crate::plan::{Lines, Reduction, Route, Routes};
 
 /// Where assembled elements are written.
@@ -68,21 +68,67 @@ fn copy<T: Element>(
         .map(|&position| sources.get(position).copied().flatten())
         .collect::<Option<SmallVec<[&[T]; 4]>>>()
         .ok_or(OutOfBounds)?;
-    let (&length, outer) = route.extent.split_last().ok_or(OutOfBounds)?;
-    let mut at = range.start;
-    while at < range.end {
-        let (line, within) = (at / length, at % length);
-        let len = (length - within).min(range.end - at);
-        let coord = unflatten(line, outer);
+    let mut line = Line::containing(route, range.start).ok_or(OutOfBounds)?;
+    let mut left = range.len();
+    while left > 0 {
+        let len = line.left.min(left);
+        let target = out.line(line.dst, len).ok_or(OutOfBounds)?;
+        write(reduction, &sources, line.src, target)?;
+        left -= len;
+        line.next();
+    }
+    Ok(())
+}
+
+/// Where a line of a route lies, from some element of it to its end. Moving to the next one takes no division.
+struct Line<'a> {
+    route: &'a Route,
+    /// The position among the lines, on every dimension but the last.
+    coord: Coord,
+    src: usize,
+    dst: usize,
+    left: usize,
+}
+
+impl<'a> Line<'a> {
+    /// The line with element `at` of the route, from that element on.
+    fn containing(route: &'a Route, at: usize) -> Option<Line<'a>> {
+        let (&length, outer) = route.extent.split_last()?;
+        let within = at % length;
+        let coord = unflatten(at / length, outer);
         let start = |lines: &Lines| {
             let steps = coord.iter().zip(&lines.strides).map(|(c, s)| c * s);
             lines.start + steps.sum::<usize>() + within
         };
-        let target = out.line(start(&route.dst), len).ok_or(OutOfBounds)?;
-        write(reduction, &sources, start(&route.src), target)?;
-        at += len;
+        Some(Line {
+            src: start(&route.src),
+            dst: start(&route.dst),
+            left: length - within,
+            route,
+            coord,
+        })
     }
-    Ok(())
+
+    /// Goes to the start of the next line.
+    fn next(&mut self) {
+        let Route { extent, src, dst, .. } = self.route;
+        let length = extent.last().copied().unwrap_or(0);
+        // Back to the start of this line.
+        self.src = self.src + self.left - length;
+        self.dst = self.dst + self.left - length;
+        self.left = length;
+        for dim in (0..self.coord.len()).rev() {
+            self.src += src.strides[dim];
+            self.dst += dst.strides[dim];
+            self.coord[dim] += 1;
+            if self.coord[dim] < extent[dim] {
+                return;
+            }
+            self.src -= src.strides[dim] * extent[dim];
+            self.dst -= dst.strides[dim] * extent[dim];
+            self.coord[dim] = 0;
+        }
+    }
 }
 
 fn write<T: Element>(

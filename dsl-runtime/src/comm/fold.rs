@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use float8::F8E4M3;
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use crate::plan::{Fold, Reduction};
@@ -52,22 +53,64 @@ macro_rules! floats {
 integers!(u8 u32 i16 i32 i64);
 floats!(f32 f64);
 
-/// Small floats, which are reduced in f32.
+/// Small floats, which are converted in blocks and reduced in f32.
 pub(super) trait Widen: Copy {
-    fn widen(self) -> f32;
-    fn narrow(wide: f32) -> Self;
+    fn widen(block: &[Self], wide: &mut [f32]);
+    fn narrow(wide: &[f32], block: &mut [MaybeUninit<Self>]);
 }
 
-macro_rules! small_floats {
-    ($($ty:ty)*) => {
-        $(impl Widen for $ty {
-            fn widen(self) -> f32 { self.to_f32() }
-            fn narrow(wide: f32) -> Self { Self::from_f32(wide) }
-        })*
-    };
+impl Widen for bf16 {
+    fn widen(block: &[Self], wide: &mut [f32]) {
+        widen_bf16(block, wide);
+    }
+
+    fn narrow(wide: &[f32], block: &mut [MaybeUninit<Self>]) {
+        narrow_bf16(wide, block);
+    }
 }
 
-small_floats!(bf16 f16 F8E4M3);
+#[multiversion::multiversion(targets("x86_64+avx2"))]
+fn widen_bf16(block: &[bf16], wide: &mut [f32]) {
+    let pairs = wide.iter_mut().zip(block);
+    pairs.for_each(|(w, x)| *w = f32::from_bits(u32::from(x.to_bits()) << 16));
+}
+
+/// Rounds half to even, as `bf16::from_f32`, without its branch, so that several are done at a time.
+#[multiversion::multiversion(targets("x86_64+avx2"))]
+fn narrow_bf16(wide: &[f32], block: &mut [MaybeUninit<bf16>]) {
+    for (slot, w) in block.iter_mut().zip(wide) {
+        let bits = w.to_bits();
+        let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+        // A NaN keeps its sign and becomes quiet; rounding might have made it an infinity.
+        let quiet = (bits >> 16) | 0x40;
+        let bits = if w.is_nan() { quiet } else { rounded };
+        slot.write(bf16::from_bits(bits as u16));
+    }
+}
+
+impl Widen for f16 {
+    fn widen(block: &[Self], wide: &mut [f32]) {
+        block.convert_to_f32_slice(wide);
+    }
+
+    fn narrow(wide: &[f32], block: &mut [MaybeUninit<Self>]) {
+        block.fill(MaybeUninit::new(f16::ZERO));
+        // SAFETY: the line above has written every element.
+        unsafe { block.assume_init_mut() }.convert_from_f32_slice(wide);
+    }
+}
+
+impl Widen for F8E4M3 {
+    fn widen(block: &[Self], wide: &mut [f32]) {
+        wide.iter_mut().zip(block).for_each(|(w, x)| *w = x.to_f32());
+    }
+
+    fn narrow(wide: &[f32], block: &mut [MaybeUninit<Self>]) {
+        block.iter_mut().zip(wide).for_each(|(slot, w)| {
+            slot.write(F8E4M3::from_f32(*w));
+        });
+    }
+}
 
 /// Reduces elements in their own type.
 pub(super) fn fold_native<T: Arithmetic>(
@@ -123,32 +166,30 @@ pub(super) fn fold_through_f32<T: Widen>(
         out.write_copy_of_slice(first);
         return;
     }
-    let mut wide = [0f32; BLOCK];
+    let mut acc = [0f32; BLOCK];
+    let mut next = [0f32; BLOCK];
     for (i, block) in out.chunks_mut(BLOCK).enumerate() {
         let range = i * BLOCK..i * BLOCK + block.len();
-        let acc = &mut wide[..block.len()];
-        acc.iter_mut().zip(&first[range.clone()]).for_each(|(a, x)| *a = x.widen());
+        let (acc, next) = (&mut acc[..block.len()], &mut next[..block.len()]);
+        T::widen(&first[range.clone()], acc);
         for source in rest {
-            accumulate(reduction.fold, acc, &source[range.clone()]);
+            T::widen(&source[range.clone()], next);
+            accumulate(reduction.fold, acc, next);
         }
         if reduction.divisor != 1 {
             acc.iter_mut().for_each(|a| *a = a.over(reduction.divisor));
         }
-        block.iter_mut().zip(&*acc).for_each(|(slot, a)| {
-            slot.write(T::narrow(*a));
-        });
+        T::narrow(acc, block);
     }
 }
 
-fn accumulate<T: Widen>(fold: Fold, acc: &mut [f32], source: &[T]) {
-    let each = |acc: &mut [f32], f: fn(f32, f32) -> f32| {
-        acc.iter_mut().zip(source).for_each(|(a, x)| *a = f(*a, x.widen()));
-    };
+fn accumulate(fold: Fold, acc: &mut [f32], next: &[f32]) {
+    let pairs = acc.iter_mut().zip(next);
     match fold {
-        Fold::Sum => acc.iter_mut().zip(source).for_each(|(a, x)| *a += x.widen()),
-        Fold::Prod => each(acc, f32::mul),
-        Fold::Max => each(acc, f32::larger),
-        Fold::Min => each(acc, f32::smaller),
+        Fold::Sum => pairs.for_each(|(a, x)| *a += x),
+        Fold::Prod => pairs.for_each(|(a, x)| *a *= x),
+        Fold::Max => pairs.for_each(|(a, x)| *a = a.larger(*x)),
+        Fold::Min => pairs.for_each(|(a, x)| *a = a.smaller(*x)),
     }
 }
 
@@ -186,6 +227,19 @@ mod tests {
         let sources: Vec<&[bf16]> = sources.iter().map(|s| &s[..]).collect();
         let out = reduced(fold_through_f32, Fold::Sum, 1, &sources);
         assert!(out.iter().all(|x| x.to_f32() == 258.0), "a sum in bf16 would stay at 256");
+    }
+
+    #[test]
+    fn narrowing_to_bf16_rounds_as_the_library_does() {
+        let bits = (0..=u16::MAX).map(|high| u32::from(high) << 16);
+        let wide: Vec<f32> = bits.flat_map(|b| [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff].map(|low| f32::from_bits(b | low))).collect();
+        let mut out = vec![MaybeUninit::new(bf16::ZERO); wide.len()];
+        bf16::narrow(&wide, &mut out);
+        for (w, x) in wide.iter().zip(out) {
+            // SAFETY: all elements were initialised above.
+            let x = unsafe { x.assume_init() };
+            assert_eq!(x.to_bits(), bf16::from_f32(*w).to_bits(), "{w:e}");
+        }
     }
 
     #[test]

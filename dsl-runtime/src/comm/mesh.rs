@@ -21,9 +21,12 @@ struct Bound {
     world: World,
     mesh: Mesh,
     coord: Option<Coord>,
-    groups: Mutex<SmallVec<[(AxisList, Arc<dyn Transport>); 4]>>,
+    groups: Mutex<SmallVec<[Joined; 4]>>,
     plans: PlanCache,
 }
+
+/// The axes of a group, and this rank's membership in it.
+type Joined = (AxisList, Arc<dyn Transport>);
 
 impl DeviceMesh {
     pub(super) fn new(world: World, mesh: Mesh) -> DeviceMesh {

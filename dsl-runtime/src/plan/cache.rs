@@ -34,7 +34,10 @@ impl Prepared {
 
 /// The plans of one rank on one mesh.
 #[derive(Debug)]
-pub(crate) struct PlanCache(Mutex<LruCache<(Arc<Spec>, Placements), Arc<Prepared>>>);
+pub(crate) struct PlanCache(Mutex<LruCache<Change, Arc<Prepared>>>);
+
+/// A tensor and the placements that it gets.
+type Change = (Arc<Spec>, Placements);
 
 impl Default for PlanCache {
     fn default() -> Self {

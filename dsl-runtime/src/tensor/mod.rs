@@ -3,6 +3,8 @@
 mod arithmetic;
 mod collectives;
 mod create;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod identity;
 mod reshard;
 mod storage;

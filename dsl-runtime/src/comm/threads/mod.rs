@@ -20,8 +20,12 @@ use output::Output;
 /// The ranks of one process and the groups they have formed.
 pub(super) struct Threads {
     roster: Arc<Roster>,
-    groups: Mutex<HashMap<Vec<usize>, Arc<Group<Arc<Deposit>>>>>,
+    /// By the list of their ranks.
+    groups: Mutex<HashMap<Vec<usize>, Arc<Meeting>>>,
 }
+
+/// A group that exchanges deposits.
+type Meeting = Group<Arc<Deposit>>;
 
 /// What a rank brings to a meeting.
 struct Deposit {
@@ -36,7 +40,7 @@ struct Deposit {
 
 /// One thread's membership in a group.
 struct Member {
-    group: Arc<Group<Arc<Deposit>>>,
+    group: Arc<Meeting>,
     me: usize,
 }
 

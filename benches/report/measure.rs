@@ -1,0 +1,61 @@
+//! Samples of a call, on one rank of several that make it together.
+
+use std::time::{Duration, Instant};
+
+use candle_core::{Device, Tensor};
+use local_map::prelude::*;
+use local_map::Result;
+
+const SAMPLES: usize = 21;
+const SHORTEST: Duration = Duration::from_millis(2);
+
+/// The calls per sample, and the microseconds per call of each sample.
+pub struct Samples {
+    pub inner: usize,
+    pub micros: Vec<f64>,
+}
+
+/// Samples `call` on every rank of `group`.
+pub fn sample(group: &Communicator, mut call: impl FnMut() -> Result<()>) -> Result<Samples> {
+    let inner = calibrate(group, &mut call)?;
+    let mut micros = Vec::with_capacity(SAMPLES);
+    for _ in 0..SAMPLES {
+        micros.push(timed(group, inner, &mut call)?.as_secs_f64() * 1e6 / inner as f64);
+    }
+    Ok(Samples { inner, micros })
+}
+
+/// How many calls last long enough, the same on all ranks.
+fn calibrate(group: &Communicator, call: &mut impl FnMut() -> Result<()>) -> Result<usize> {
+    let mut inner = 1;
+    loop {
+        let mine = timed(group, inner, call)?.as_secs_f64();
+        let slowest = group.all_reduce(&Tensor::new(mine, &Device::Cpu)?, Max)?.to_scalar::<f64>()?;
+        if slowest >= SHORTEST.as_secs_f64() {
+            return Ok(inner);
+        }
+        let factor = (SHORTEST.as_secs_f64() * 1.3 / slowest.max(1e-9)).clamp(1.5, 16.0);
+        inner = (inner as f64 * factor).ceil() as usize;
+    }
+}
+
+fn timed(group: &Communicator, inner: usize, call: &mut impl FnMut() -> Result<()>) -> Result<Duration> {
+    group.barrier()?;
+    let start = Instant::now();
+    for _ in 0..inner {
+        call()?;
+    }
+    let elapsed = start.elapsed();
+    group.barrier()?;
+    Ok(elapsed)
+}
+
+/// The slowest rank's samples.
+pub fn slowest(ranks: Vec<Samples>) -> Samples {
+    let mut ranks = ranks.into_iter();
+    let first = ranks.next().unwrap_or(Samples { inner: 0, micros: Vec::new() });
+    ranks.fold(first, |mut all, rank| {
+        all.micros.iter_mut().zip(rank.micros).for_each(|(a, b)| *a = a.max(b));
+        all
+    })
+}

@@ -1,0 +1,15 @@
+use candle_core::{Result, Tensor};
+use local_map::prelude::*;
+
+#[local_map(out = [Shard(0)])]
+fn f(x: &Tensor) -> Result<Tensor> {
+    x.relu()
+}
+
+fn caller(x: &Tensor) -> Result<DTensor> {
+    f(x)
+}
+
+fn main() {
+    let _ = caller;
+}

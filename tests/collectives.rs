@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use candle_core::{DType, Device, Tensor};
 use local_map::prelude::*;
 use local_map::{Error, Result};
-use support::{counting, elements, launched, on_ranks, patient};
+use support::{counting, elements, launched, on_ranks, patient, wide};
 
 const ALL: &[usize] = &[1, 2, 3, 4];
 
@@ -36,9 +36,7 @@ fn in_group(ns: &[usize], test: impl Fn(Communicator) -> Result<()> + Sync) {
 
 /// Ones and twos, so that products and sums over four ranks are exact in eight bits.
 fn of_rank(rank: usize, shape: &[usize], dtype: DType) -> Tensor {
-    let values = elements(&counting(shape))
-        .into_iter()
-        .map(|i| f64::from((i as usize + rank).is_multiple_of(3)) + 1.0);
+    let values = elements(&counting(shape)).into_iter().map(|i| f64::from((i as usize + rank).is_multiple_of(3)) + 1.0);
     let x = Tensor::from_vec(values.collect::<Vec<f64>>(), shape, &Device::Cpu).unwrap();
     x.to_dtype(dtype).unwrap()
 }
@@ -49,11 +47,8 @@ fn of_ranks(n: usize, shape: &[usize], dtype: DType) -> Vec<Tensor> {
 
 /// The tensors next to each other, as numbers; candle joins wide floats of any shape.
 fn joined(parts: &[Tensor], dim: usize) -> Vec<f64> {
-    let wide: Vec<Tensor> = parts
-        .iter()
-        .map(|x| x.to_dtype(DType::F64).unwrap())
-        .collect();
-    elements(&Tensor::cat(&wide, dim).unwrap())
+    let parts: Vec<Tensor> = parts.iter().map(wide).collect();
+    elements(&Tensor::cat(&parts, dim).unwrap())
 }
 
 /// The fold of the ranks' elements in rank order, rounded to the element type once.
@@ -68,12 +63,7 @@ fn folded(parts: &[Tensor], op: ReduceOp) -> Vec<f64> {
     let fold = parts.iter().map(elements).reduce(join).unwrap();
     let over = if op == Avg { parts.len() as f64 } else { 1.0 };
     let values: Vec<f64> = fold.into_iter().map(|x| x / over).collect();
-    elements(
-        &Tensor::new(values, &Device::Cpu)
-            .unwrap()
-            .to_dtype(parts[0].dtype())
-            .unwrap(),
-    )
+    elements(&Tensor::new(values, &Device::Cpu).unwrap().to_dtype(parts[0].dtype()).unwrap())
 }
 
 fn ops_of(dtype: DType) -> &'static [ReduceOp] {
@@ -113,14 +103,8 @@ fn truth_values_combine_by_any_and_all() {
         let me = group.position() as u8;
         // Nobody, one, all but one, everybody.
         let mine = Tensor::new(&[0, u8::from(me == 2), u8::from(me != 1), 1], &Device::Cpu)?;
-        assert_eq!(
-            elements(&group.all_reduce(&mine, Any)?),
-            [0.0, 1.0, 1.0, 1.0]
-        );
-        assert_eq!(
-            elements(&group.all_reduce(&mine, All)?),
-            [0.0, 0.0, 0.0, 1.0]
-        );
+        assert_eq!(elements(&group.all_reduce(&mine, Any)?), [0.0, 1.0, 1.0, 1.0]);
+        assert_eq!(elements(&group.all_reduce(&mine, All)?), [0.0, 0.0, 0.0, 1.0]);
         Ok(())
     });
 }
@@ -128,21 +112,11 @@ fn truth_values_combine_by_any_and_all() {
 #[test]
 fn nan_on_any_rank_wins_max_and_min() {
     in_group(&[2, 3, 4], |group| {
-        for dtype in [
-            DType::BF16,
-            DType::F16,
-            DType::F32,
-            DType::F64,
-            DType::F8E4M3,
-        ] {
+        for dtype in [DType::BF16, DType::F16, DType::F32, DType::F64, DType::F8E4M3] {
             for op in [Max, Min] {
                 // Each rank brings the NaN of one element; nobody that of the last.
                 let value = |at: usize| {
-                    if at == group.position() {
-                        f64::NAN
-                    } else {
-                        2.0
-                    }
+                    if at == group.position() { f64::NAN } else { 2.0 }
                 };
                 let values: Vec<f64> = (0..=group.size()).map(value).collect();
                 let mine = Tensor::new(values, &Device::Cpu)?.to_dtype(dtype)?;
@@ -159,20 +133,10 @@ fn nan_on_any_rank_wins_max_and_min() {
 #[test]
 fn infinities_and_negative_numbers_are_ordinary_to_max_and_min() {
     in_group(&[3], |group| {
-        let mine = [
-            [-1.0, f64::NEG_INFINITY, 5.0],
-            [-3.0, -2.0, f64::INFINITY],
-            [-2.0, -9.0, 0.0],
-        ];
+        let mine = [[-1.0, f64::NEG_INFINITY, 5.0], [-3.0, -2.0, f64::INFINITY], [-2.0, -9.0, 0.0]];
         let mine = Tensor::new(&mine[group.position()], &Device::Cpu)?;
-        assert_eq!(
-            elements(&group.all_reduce(&mine, Max)?),
-            [-1.0, -2.0, f64::INFINITY]
-        );
-        assert_eq!(
-            elements(&group.all_reduce(&mine, Min)?),
-            [-3.0, f64::NEG_INFINITY, 0.0]
-        );
+        assert_eq!(elements(&group.all_reduce(&mine, Max)?), [-1.0, -2.0, f64::INFINITY]);
+        assert_eq!(elements(&group.all_reduce(&mine, Min)?), [-3.0, f64::NEG_INFINITY, 0.0]);
         Ok(())
     });
 }
@@ -195,13 +159,7 @@ fn integer_averages_are_refused_before_communication() {
         for error in [reduced, scattered] {
             assert!(matches!(error, Error::DType(_)));
             let message = error.to_string();
-            assert!(
-                message.contains(&format!(
-                    "(Avg) of {}[3] at tests/collectives.rs:",
-                    dtype.as_str()
-                )),
-                "{message}"
-            );
+            assert!(message.contains(&format!("(Avg) of {}[3] at tests/collectives.rs:", dtype.as_str())), "{message}");
             assert!(message.contains("would truncate"), "{message}");
         }
     }
@@ -212,12 +170,7 @@ fn truth_values_of_other_types_are_refused_before_communication() {
     for op in [Any, All] {
         let error = refused(|group| group.all_reduce(&counting(&[3]), op).map(drop));
         assert!(matches!(error, Error::DType(_)));
-        assert!(
-            error
-                .to_string()
-                .contains("truth values, which are u8 or u32, not f32"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("truth values, which are u8 or u32, not f32"), "{error}");
     }
 }
 
@@ -232,14 +185,8 @@ fn integer_sums_and_products_wrap_around() {
         assert_eq!(reduced(pair(200, 100), DType::U8, Sum)?, 44);
         assert_eq!(reduced(pair(16, 17), DType::U8, Prod)?, 16);
         assert_eq!(reduced(pair(u32::MAX.into(), 2), DType::U32, Sum)?, 1);
-        assert_eq!(
-            reduced(pair(i16::MAX.into(), 1), DType::I16, Sum)?,
-            i64::from(i16::MIN)
-        );
-        assert_eq!(
-            reduced(pair(i32::MIN.into(), -1), DType::I32, Sum)?,
-            i64::from(i32::MAX)
-        );
+        assert_eq!(reduced(pair(i16::MAX.into(), 1), DType::I16, Sum)?, i64::from(i16::MIN));
+        assert_eq!(reduced(pair(i32::MIN.into(), -1), DType::I32, Sum)?, i64::from(i32::MAX));
         assert_eq!(reduced(pair(i64::MAX, 2), DType::I64, Sum)?, i64::MIN + 1);
         Ok(())
     });
@@ -248,9 +195,7 @@ fn integer_sums_and_products_wrap_around() {
 /// Numbers whose sum depends on the order of addition.
 fn rough(rank: usize, len: usize) -> Vec<f32> {
     let hash = |i: usize| (i + 1).wrapping_mul(rank + 3).wrapping_mul(0x9e37_79b9) % 1_000_003;
-    (0..len)
-        .map(|i| (hash(i) as f32 - 5e5) * 10f32.powi((i % 7) as i32 - 3))
-        .collect()
+    (0..len).map(|i| (hash(i) as f32 - 5e5) * 10f32.powi((i % 7) as i32 - 3)).collect()
 }
 
 fn sequential_sum(n: usize, len: usize) -> Vec<u32> {
@@ -265,10 +210,7 @@ fn sums_are_bitwise_the_sequential_fold_in_rank_order() {
     for len in [1, 15, 17, 1023, 1025, 5003] {
         in_group(ALL, |group| {
             let mine = Tensor::new(rough(group.position(), len), &Device::Cpu)?;
-            assert_eq!(
-                bits(&group.all_reduce(&mine, Sum)?),
-                sequential_sum(group.size(), len)
-            );
+            assert_eq!(bits(&group.all_reduce(&mine, Sum)?), sequential_sum(group.size(), len));
             Ok(())
         });
     }
@@ -288,9 +230,7 @@ fn scattered_sums_are_bitwise_the_chunks_of_the_sequential_fold() {
 /// Ceil-chunk lengths.
 fn chunks(len: usize, n: usize) -> Vec<usize> {
     let c = len.div_ceil(n);
-    (0..n)
-        .map(|r| len.min((r + 1) * c) - len.min(r * c))
-        .collect()
+    (0..n).map(|r| len.min((r + 1) * c) - len.min(r * c)).collect()
 }
 
 #[test]
@@ -302,19 +242,11 @@ fn reduce_scatter_cuts_uneven_dims_by_the_ceil_rule() {
             for dtype in DTYPES {
                 let y = group.reduce_scatter(&of_rank(me, &shape, dtype), dim, Sum)?;
                 let lens = chunks(shape[dim], n);
-                let sum = Tensor::new(folded(&of_ranks(n, &shape, dtype), Sum), &Device::Cpu)?
-                    .reshape(&shape)?;
-                let expected = sum.narrow(
-                    dim,
-                    lens[..me].iter().sum::<usize>().min(shape[dim] - lens[me]),
-                    lens[me],
-                )?;
+                let sum = Tensor::new(folded(&of_ranks(n, &shape, dtype), Sum), &Device::Cpu)?.reshape(&shape)?;
+                let expected =
+                    sum.narrow(dim, lens[..me].iter().sum::<usize>().min(shape[dim] - lens[me]), lens[me])?;
                 assert_eq!((y.dtype(), y.dims()), (dtype, expected.dims()));
-                assert_eq!(
-                    elements(&y),
-                    elements(&expected),
-                    "{dtype:?}{shape:?} on {n}"
-                );
+                assert_eq!(elements(&y), elements(&expected), "{dtype:?}{shape:?} on {n}");
             }
         }
         Ok(())
@@ -330,10 +262,7 @@ fn all_gather_concatenates_along_any_dim_for_every_dtype() {
             for dim in 0..3 {
                 let y = group.all_gather(&of_rank(group.position(), &[2, 3, 5], dtype), dim)?;
                 let parts = of_ranks(group.size(), &[2, 3, 5], dtype);
-                assert_eq!(
-                    (y.dtype(), y.dims()[dim]),
-                    (dtype, group.size() * [2, 3, 5][dim])
-                );
+                assert_eq!((y.dtype(), y.dims()[dim]), (dtype, group.size() * [2, 3, 5][dim]));
                 assert_eq!(elements(&y), joined(&parts, dim), "{dtype:?} along {dim}");
             }
         }
@@ -348,24 +277,13 @@ fn all_gather_of_different_lengths_keeps_them_even_where_some_are_zero() {
             in_group(ALL, |group| {
                 let lens = &lens[..group.size()];
                 let shape = |rank: usize| {
-                    if dim == 0 {
-                        [lens[rank], 2]
-                    } else {
-                        [2, lens[rank]]
-                    }
+                    if dim == 0 { [lens[rank], 2] } else { [2, lens[rank]] }
                 };
                 let part = |rank: usize| of_rank(rank, &shape(rank), DType::F32);
                 let y = group.all_gather_varying(&part(group.position()), dim, lens)?;
-                let parts: Vec<Tensor> = (0..lens.len())
-                    .map(part)
-                    .filter(|x| x.elem_count() > 0)
-                    .collect();
+                let parts: Vec<Tensor> = (0..lens.len()).map(part).filter(|x| x.elem_count() > 0).collect();
                 assert_eq!(y.dims()[dim], lens.iter().sum::<usize>());
-                let expected = if parts.is_empty() {
-                    Vec::new()
-                } else {
-                    joined(&parts, dim)
-                };
+                let expected = if parts.is_empty() { Vec::new() } else { joined(&parts, dim) };
                 assert_eq!(elements(&y), expected, "{lens:?} along {dim}");
                 Ok(())
             });
@@ -380,10 +298,7 @@ fn all_to_all_transposes_the_runs_of_rows() {
         for dtype in DTYPES {
             let parts = of_ranks(n, &[2 * n, 3], dtype);
             let y = group.all_to_all(&parts[me])?;
-            let mine: Vec<Tensor> = parts
-                .iter()
-                .map(|x| x.narrow(0, 2 * me, 2).unwrap())
-                .collect();
+            let mine: Vec<Tensor> = parts.iter().map(|x| x.narrow(0, 2 * me, 2).unwrap()).collect();
             assert_eq!((y.dtype(), y.dims()), (dtype, &[2 * n, 3][..]));
             assert_eq!(elements(&y), joined(&mine, 0), "{dtype:?}");
         }
@@ -395,10 +310,7 @@ fn all_to_all_transposes_the_runs_of_rows() {
 fn all_to_all_twice_is_the_identity() {
     in_group(ALL, |group| {
         let x = (counting(&[group.size() * 3, 2]) + group.position() as f64)?;
-        assert_eq!(
-            elements(&group.all_to_all(&group.all_to_all(&x)?)?),
-            elements(&x)
-        );
+        assert_eq!(elements(&group.all_to_all(&group.all_to_all(&x)?)?), elements(&x));
         Ok(())
     });
 }
@@ -411,8 +323,7 @@ fn all_to_all_of_different_counts_moves_each_run_to_its_rank() {
     in_group(ALL, |group| {
         let (n, me) = (group.size(), group.position());
         let send = |rank: usize| &ROWS[rank][..n];
-        let bring =
-            |rank: usize| (counting(&[send(rank).iter().sum(), 2]) + 100.0 * rank as f64).unwrap();
+        let bring = |rank: usize| (counting(&[send(rank).iter().sum(), 2]) + 100.0 * rank as f64).unwrap();
         let receive: Vec<usize> = (0..n).map(|from| send(from)[me]).collect();
         let y = group.all_to_all_varying(&bring(me), send(me), &receive)?;
         let mut expected: Vec<f64> = Vec::new();
@@ -432,31 +343,16 @@ fn counts_that_disagree_are_an_error_on_all_ranks_that_names_the_pair() {
         let (group, me) = (all(&world)?, world.rank());
         // Rank 2 expects one row too many of rank 1.
         let receive = if me == 2 { [1, 2, 1] } else { [1, 1, 1] };
-        let error = group
-            .all_to_all_varying(&counting(&[3, 5]), &[1, 1, 1], &receive)
-            .unwrap_err();
+        let error = group.all_to_all_varying(&counting(&[3, 5]), &[1, 1, 1], &receive).unwrap_err();
         assert!(matches!(error, Error::Mismatch(_)));
-        assert_eq!(
-            elements(&group.all_reduce(&counting(&[2]), Sum)?),
-            [0.0, 3.0],
-            "the group still works"
-        );
+        assert_eq!(elements(&group.all_reduce(&counting(&[2]), Sum)?), [0.0, 3.0], "the group still works");
         Ok(error.to_string())
     });
     for message in messages {
         let (head, offenders) = message.split_once('\n').unwrap();
-        assert!(
-            head.starts_with("all-to-all of f32[5] rows at tests/collectives.rs:"),
-            "{message}"
-        );
-        assert!(
-            head.ends_with(": ranks expect other lengths than their peers send"),
-            "{message}"
-        );
-        assert_eq!(
-            offenders,
-            "  - rank 1 sends 5 elements to rank 2, which expects 10"
-        );
+        assert!(head.starts_with("all-to-all of f32[5] rows at tests/collectives.rs:"), "{message}");
+        assert!(head.ends_with(": ranks expect other lengths than their peers send"), "{message}");
+        assert_eq!(offenders, "  - rank 1 sends 5 elements to rank 2, which expects 10");
     }
 }
 
@@ -466,11 +362,7 @@ fn broadcast_hands_out_the_tensor_of_any_root() {
         for root in 0..group.size() {
             for dtype in DTYPES {
                 let y = group.broadcast(&of_rank(group.position(), &[3, 5], dtype), root)?;
-                assert_eq!(
-                    elements(&y),
-                    elements(&of_rank(root, &[3, 5], dtype)),
-                    "{dtype:?}"
-                );
+                assert_eq!(elements(&y), elements(&of_rank(root, &[3, 5], dtype)), "{dtype:?}");
             }
         }
         Ok(())
@@ -485,10 +377,7 @@ fn gather_gives_the_root_all_and_the_others_none() {
                 let y = group.gather(&of_rank(group.position(), &[2, 3], dtype), dim, root)?;
                 assert_eq!(y.is_some(), group.position() == root);
                 let expected = joined(&of_ranks(group.size(), &[2, 3], dtype), dim);
-                assert!(
-                    y.is_none_or(|y| elements(&y) == expected),
-                    "{dtype:?} along {dim}"
-                );
+                assert!(y.is_none_or(|y| elements(&y) == expected), "{dtype:?} along {dim}");
             }
         }
         Ok(())
@@ -503,10 +392,7 @@ fn scatter_cuts_the_tensor_of_the_root_by_the_ceil_rule() {
             let given = (group.position() == root).then_some(&whole);
             let part = group.scatter(given, dtype, &[5, 3], root)?;
             let lens = chunks(5, group.size());
-            assert_eq!(
-                (part.dtype(), part.dims()),
-                (dtype, &[lens[group.position()], 3][..])
-            );
+            assert_eq!((part.dtype(), part.dims()), (dtype, &[lens[group.position()], 3][..]));
             let back = group.all_gather_varying(&part, 0, &lens)?;
             assert_eq!(elements(&back), elements(&whole));
         }
@@ -549,28 +435,14 @@ fn empty_tensors_take_part_in_everything() {
             let x = counting(&shape);
             assert_eq!(group.all_reduce(&x, Max)?.dims(), shape);
             assert_eq!(group.all_gather(&x, 0)?.dims()[0], n * shape[0]);
-            assert_eq!(
-                group.reduce_scatter(&x, 0, Sum)?.dims()[0],
-                chunks(shape[0], n)[me]
-            );
+            assert_eq!(group.reduce_scatter(&x, 0, Sum)?.dims()[0], chunks(shape[0], n)[me]);
             assert_eq!(group.broadcast(&x, n - 1)?.dims(), shape);
-            assert_eq!(
-                group.gather(&x, 0, 0)?.map(|y| y.elem_count()).unwrap_or(0),
-                0
-            );
-            assert_eq!(
-                group.scatter(Some(&x), DType::F32, &shape, 0)?.elem_count(),
-                0
-            );
+            assert_eq!(group.gather(&x, 0, 0)?.map(|y| y.elem_count()).unwrap_or(0), 0);
+            assert_eq!(group.scatter(Some(&x), DType::F32, &shape, 0)?.elem_count(), 0);
         }
         assert_eq!(group.all_to_all(&counting(&[0, 3]))?.dims(), [0, 3]);
         assert_eq!(group.all_to_all(&counting(&[2 * n, 0]))?.dims(), [2 * n, 0]);
-        assert_eq!(
-            group
-                .all_to_all_varying(&counting(&[0, 3]), &vec![0; n], &vec![0; n])?
-                .dims(),
-            [0, 3]
-        );
+        assert_eq!(group.all_to_all_varying(&counting(&[0, 3]), &vec![0; n], &vec![0; n])?.dims(), [0, 3]);
         Ok(())
     });
 }
@@ -580,10 +452,7 @@ fn scalars_reduce_and_broadcast() {
     in_group(ALL, |group| {
         let mine = Tensor::new(group.position() as f64 + 1.0, &Device::Cpu)?;
         let n = group.size() as f64;
-        assert_eq!(
-            group.all_reduce(&mine, Sum)?.to_scalar::<f64>()?,
-            n * (n + 1.0) / 2.0
-        );
+        assert_eq!(group.all_reduce(&mine, Sum)?.to_scalar::<f64>()?, n * (n + 1.0) / 2.0);
         assert_eq!(group.broadcast(&mine, 0)?.to_scalar::<f64>()?, 1.0);
         Ok(())
     });
@@ -611,30 +480,12 @@ fn strided_and_offset_inputs_give_the_same_as_packed_ones() {
     in_group(ALL, |group| {
         let (n, me) = (group.size(), group.position());
         for (i, x) in awkward(me).iter().enumerate() {
-            let packed: Vec<Tensor> = (0..n)
-                .map(|rank| awkward(rank)[i].force_contiguous().unwrap())
-                .collect();
-            assert_eq!(
-                elements(&group.all_reduce(x, Sum)?),
-                folded(&packed, Sum),
-                "layout {i}"
-            );
-            assert_eq!(
-                elements(&group.all_gather(x, 1)?),
-                joined(&packed, 1),
-                "layout {i}"
-            );
-            assert_eq!(
-                elements(&group.broadcast(x, n - 1)?),
-                elements(&packed[n - 1]),
-                "layout {i}"
-            );
+            let packed: Vec<Tensor> = (0..n).map(|rank| awkward(rank)[i].force_contiguous().unwrap()).collect();
+            assert_eq!(elements(&group.all_reduce(x, Sum)?), folded(&packed, Sum), "layout {i}");
+            assert_eq!(elements(&group.all_gather(x, 1)?), joined(&packed, 1), "layout {i}");
+            assert_eq!(elements(&group.broadcast(x, n - 1)?), elements(&packed[n - 1]), "layout {i}");
             let scattered = group.reduce_scatter(x, 1, Sum)?;
-            assert_eq!(
-                elements(&scattered),
-                elements(&group.reduce_scatter(&packed[me], 1, Sum)?),
-                "layout {i}"
-            );
+            assert_eq!(elements(&scattered), elements(&group.reduce_scatter(&packed[me], 1, Sum)?), "layout {i}");
             let part = group.scatter(Some(x), DType::F32, x.dims(), 0)?;
             let same = group.scatter(Some(&packed[me]), DType::F32, x.dims(), 0)?;
             assert_eq!(elements(&part), elements(&same), "layout {i}");
@@ -648,17 +499,11 @@ fn strided_rows_are_sent_and_exchanged_in_row_major_order() {
     in_group(&[2, 4], |group| {
         let (n, me) = (group.size(), group.position());
         let x = (counting(&[3, 4]).t()? + 100.0 * me as f64)?.narrow(0, 0, 4)?;
-        assert_eq!(
-            elements(&group.all_to_all(&x)?),
-            elements(&group.all_to_all(&x.force_contiguous()?)?)
-        );
+        assert_eq!(elements(&group.all_to_all(&x)?), elements(&group.all_to_all(&x.force_contiguous()?)?));
         group.send(&x, (me + 1) % n)?;
         let from = (me + n - 1) % n;
         let got = group.recv(DType::F32, &[4, 3], from)?;
-        assert_eq!(
-            elements(&got),
-            elements(&(counting(&[3, 4]).t()? + 100.0 * from as f64)?)
-        );
+        assert_eq!(elements(&got), elements(&(counting(&[3, 4]).t()? + 100.0 * from as f64)?));
         Ok(())
     });
 }
@@ -670,18 +515,8 @@ fn groups_along_each_axis_of_a_mesh_and_over_both_reduce_their_own_ranks() {
     let sums = launched(4, |world| {
         let mesh = world.mesh([("dp", 2), ("tp", 2)])?;
         let mine = Tensor::new(10f64.powi(world.rank() as i32), &Device::Cpu)?;
-        let sum = |axes: &[&str]| {
-            mesh.communicator(axes)?
-                .all_reduce(&mine, Sum)?
-                .to_scalar::<f64>()
-        };
-        Ok([
-            sum(&["dp"])?,
-            sum(&["tp"])?,
-            sum(&["dp", "tp"])?,
-            sum(&["tp", "dp"])?,
-            sum(&[])?,
-        ])
+        let sum = |axes: &[&str]| mesh.communicator(axes)?.all_reduce(&mine, Sum)?.to_scalar::<f64>();
+        Ok([sum(&["dp"])?, sum(&["tp"])?, sum(&["dp", "tp"])?, sum(&["tp", "dp"])?, sum(&[])?])
     });
     let all = [1111.0; 3];
     for (rank, sums) in sums.iter().enumerate() {
@@ -698,10 +533,7 @@ fn positions_follow_the_order_of_the_axes() {
         let rows = mesh.communicator(&["dp", "tp"])?;
         let columns = mesh.communicator(&["tp", "dp"])?;
         assert_eq!(rows.position(), world.rank());
-        Ok([
-            elements(&rows.all_gather(&mine, 0)?),
-            elements(&columns.all_gather(&mine, 0)?),
-        ])
+        Ok([elements(&rows.all_gather(&mine, 0)?), elements(&columns.all_gather(&mine, 0)?)])
     });
     let expected = [vec![0.0, 1.0, 2.0, 3.0], vec![0.0, 2.0, 1.0, 3.0]];
     assert!(gathered.iter().all(|g| *g == expected), "{gathered:?}");
@@ -713,10 +545,7 @@ fn groups_of_a_sub_mesh_are_those_of_the_mesh() {
         let mesh = world.mesh([("dp", 2), ("tp", 2)])?;
         let mine = Tensor::new(world.rank() as f64, &Device::Cpu)?;
         let of_mesh = mesh.communicator(&["tp"])?.all_reduce(&mine, Sum)?;
-        let of_sub = mesh
-            .sub(&["tp"])?
-            .communicator(&[])?
-            .all_reduce(&mine, Sum)?;
+        let of_sub = mesh.sub(&["tp"])?.communicator(&[])?.all_reduce(&mine, Sum)?;
         assert_eq!(elements(&of_mesh), elements(&of_sub));
         Ok(())
     });
@@ -778,10 +607,7 @@ fn both_ranks_may_send_before_they_receive() {
         for dtype in DTYPES {
             group.send(&of_rank(group.position(), &[3, 5], dtype), peer)?;
             let got = group.recv(dtype, &[3, 5], peer)?;
-            assert_eq!(
-                (got.dtype(), elements(&got)),
-                (dtype, elements(&of_rank(peer, &[3, 5], dtype)))
-            );
+            assert_eq!((got.dtype(), elements(&got)), (dtype, elements(&of_rank(peer, &[3, 5], dtype))));
         }
         group.send(&counting(&[0, 3]), peer)?;
         assert_eq!(group.recv(DType::F32, &[0, 3], peer)?.dims(), [0, 3]);
@@ -802,22 +628,12 @@ fn another_dtype_or_shape_than_was_sent_is_an_error_that_names_both_lines() {
             let error = group.recv(dtype, &shape, 0).unwrap_err();
             assert!(matches!(error, Error::Mismatch(_)));
             let message = error.to_string();
-            let sender =
-                format!("  - rank 0: send and receive of f32[2] at tests/collectives.rs:{sent}:");
+            let sender = format!("  - rank 0: send and receive of f32[2] at tests/collectives.rs:{sent}:");
             let typed = format!("{}{shape:?}", dtype.as_str());
-            let receiver = format!(
-                "  - rank 1: send and receive of {typed} at tests/collectives.rs:{received}:"
-            );
-            assert!(
-                message.contains(&sender) && message.contains(&receiver),
-                "{message}"
-            );
+            let receiver = format!("  - rank 1: send and receive of {typed} at tests/collectives.rs:{received}:");
+            assert!(message.contains(&sender) && message.contains(&receiver), "{message}");
         }
-        assert_eq!(
-            elements(&group.recv(DType::F32, &[2], 0)?),
-            [0.0, 1.0],
-            "the group still works"
-        );
+        assert_eq!(elements(&group.recv(DType::F32, &[2], 0)?), [0.0, 1.0], "the group still works");
         Ok(())
     });
 }
@@ -843,9 +659,7 @@ fn a_message_is_a_copy_that_later_writes_do_not_reach() {
 fn words(error: Error) -> (String, String) {
     assert!(matches!(error, Error::Shape(_)), "{error}");
     let message = error.to_string();
-    let (call, rest) = message
-        .split_once(" at tests/collectives.rs:")
-        .expect("the place is named");
+    let (call, rest) = message.split_once(" at tests/collectives.rs:").expect("the place is named");
     let (_, offender) = rest.split_once("\n  - ").expect("an offender is named");
     (call.to_owned(), offender.to_owned())
 }
@@ -862,14 +676,8 @@ fn said(call: &str, offender: &str) -> (String, String) {
 fn a_root_outside_the_group_is_an_error() {
     let x = counting(&[2]);
     let wrong = "root 2 is not one of 2 positions";
-    assert_eq!(
-        refused_words(|g| g.broadcast(&x, 2).map(drop)),
-        said("broadcast of f32[2]", wrong)
-    );
-    assert_eq!(
-        refused_words(|g| g.gather(&x, 0, 2).map(drop)),
-        said("gather of f32[2]", wrong)
-    );
+    assert_eq!(refused_words(|g| g.broadcast(&x, 2).map(drop)), said("broadcast of f32[2]", wrong));
+    assert_eq!(refused_words(|g| g.gather(&x, 0, 2).map(drop)), said("gather of f32[2]", wrong));
     let scatter = |g: &Communicator| g.scatter(Some(&x), DType::F32, &[2], 2).map(drop);
     assert_eq!(refused_words(scatter), said("scatter of f32[2]", wrong));
 }
@@ -877,21 +685,12 @@ fn a_root_outside_the_group_is_an_error() {
 #[test]
 fn a_peer_outside_the_group_and_oneself_are_errors() {
     let x = counting(&[2]);
-    let (call, beyond, oneself) = (
-        "send and receive of f32[2]",
-        "peer 2 is not one of 2 positions",
-        "peer 0 is this rank itself",
-    );
+    let (call, beyond, oneself) =
+        ("send and receive of f32[2]", "peer 2 is not one of 2 positions", "peer 0 is this rank itself");
     assert_eq!(refused_words(|g| g.send(&x, 2)), said(call, beyond));
     assert_eq!(refused_words(|g| g.send(&x, 0)), said(call, oneself));
-    assert_eq!(
-        refused_words(|g| g.recv(DType::F32, &[2], 2).map(drop)),
-        said(call, beyond)
-    );
-    assert_eq!(
-        refused_words(|g| g.recv(DType::F32, &[2], 0).map(drop)),
-        said(call, oneself)
-    );
+    assert_eq!(refused_words(|g| g.recv(DType::F32, &[2], 2).map(drop)), said(call, beyond));
+    assert_eq!(refused_words(|g| g.recv(DType::F32, &[2], 0).map(drop)), said(call, oneself));
 }
 
 #[test]
@@ -900,45 +699,29 @@ fn a_dim_that_the_tensor_does_not_have_is_an_error() {
     let wrong = "it has 2 dimensions, so no dim 2";
     let offender = |call: &(dyn Fn(&Communicator) -> Result<()> + Sync)| refused_words(call).1;
     assert_eq!(offender(&|g| g.all_gather(&x, 2).map(drop)), wrong);
-    assert_eq!(
-        offender(&|g| g.all_gather_varying(&x, 2, &[2, 2]).map(drop)),
-        wrong
-    );
+    assert_eq!(offender(&|g| g.all_gather_varying(&x, 2, &[2, 2]).map(drop)), wrong);
     assert_eq!(offender(&|g| g.reduce_scatter(&x, 2, Sum).map(drop)), wrong);
     assert_eq!(offender(&|g| g.gather(&x, 2, 0).map(drop)), wrong);
     let scalar = Tensor::new(1f32, &Device::Cpu).unwrap();
     let none = "it has 0 dimensions, so no dim 0";
     assert_eq!(offender(&|g| g.all_to_all(&scalar).map(drop)), none);
     assert_eq!(offender(&|g| g.all_gather(&scalar, 0).map(drop)), none);
-    assert_eq!(
-        offender(&|g| g.scatter(Some(&scalar), DType::F32, &[], 0).map(drop)),
-        none
-    );
+    assert_eq!(offender(&|g| g.scatter(Some(&scalar), DType::F32, &[], 0).map(drop)), none);
 }
 
 #[test]
 fn lengths_that_do_not_fit_the_tensor_or_the_group_are_errors() {
     let x = counting(&[3, 2]);
     let offender = |call: &(dyn Fn(&Communicator) -> Result<()> + Sync)| refused_words(call).1;
-    assert_eq!(
-        offender(&|g| g.all_to_all(&x).map(drop)),
-        "3 rows do not divide by 2 ranks"
-    );
-    let gather =
-        |lens: &'static [usize]| offender(&|g| g.all_gather_varying(&x, 0, lens).map(drop));
+    assert_eq!(offender(&|g| g.all_to_all(&x).map(drop)), "3 rows do not divide by 2 ranks");
+    let gather = |lens: &'static [usize]| offender(&|g| g.all_gather_varying(&x, 0, lens).map(drop));
     assert_eq!(gather(&[3]), "1 lengths are given for 2 ranks");
     assert_eq!(gather(&[2, 3]), "dim 0 is 3, but `lens` says 2");
     let exchange = |send: &'static [usize], receive: &'static [usize]| {
         offender(&|g| g.all_to_all_varying(&x, send, receive).map(drop))
     };
-    assert_eq!(
-        exchange(&[1, 1], &[1, 1]),
-        "it has 3 rows, but `send` adds up to 2"
-    );
-    assert_eq!(
-        exchange(&[1, 1, 1], &[1, 1]),
-        "3 lengths are given for 2 ranks"
-    );
+    assert_eq!(exchange(&[1, 1], &[1, 1]), "it has 3 rows, but `send` adds up to 2");
+    assert_eq!(exchange(&[1, 1, 1], &[1, 1]), "3 lengths are given for 2 ranks");
     assert_eq!(exchange(&[1, 2], &[1]), "1 lengths are given for 2 ranks");
 }
 
@@ -946,16 +729,7 @@ fn lengths_that_do_not_fit_the_tensor_or_the_group_are_errors() {
 fn a_root_that_has_not_what_it_scatters_is_an_error() {
     let x = counting(&[3]);
     let offender = |call: &(dyn Fn(&Communicator) -> Result<()> + Sync)| refused_words(call).1;
-    assert_eq!(
-        offender(&|g| g.scatter(None, DType::F32, &[3], 0).map(drop)),
-        "the root has no tensor"
-    );
-    assert_eq!(
-        offender(&|g| g.scatter(Some(&x), DType::F64, &[3], 0).map(drop)),
-        "the root has f32[3]"
-    );
-    assert_eq!(
-        offender(&|g| g.scatter(Some(&x), DType::F32, &[4], 0).map(drop)),
-        "the root has f32[3]"
-    );
+    assert_eq!(offender(&|g| g.scatter(None, DType::F32, &[3], 0).map(drop)), "the root has no tensor");
+    assert_eq!(offender(&|g| g.scatter(Some(&x), DType::F64, &[3], 0).map(drop)), "the root has f32[3]");
+    assert_eq!(offender(&|g| g.scatter(Some(&x), DType::F32, &[4], 0).map(drop)), "the root has f32[3]");
 }

@@ -33,20 +33,11 @@ fn a_panic_ends_those_who_wait_at_once_with_its_message() {
         }
         group.all_reduce(&counting(&[3]), Sum)
     });
-    assert_eq!(
-        (failed.rank, failed.cause.to_string().as_str()),
-        (2, "it panicked: boom 2")
-    );
+    assert_eq!((failed.rank, failed.cause.to_string().as_str()), (2, "it panicked: boom 2"));
     assert_eq!(ranks_of(&failed), [0, 1, 3]);
     for (_, message) in &failed.seen {
-        assert!(
-            message.starts_with("all-reduce(Sum) of f32[3] at tests/failures.rs:"),
-            "{message}"
-        );
-        assert!(
-            message.ends_with(": rank 2 failed\n  - rank 2: it panicked: boom 2"),
-            "{message}"
-        );
+        assert!(message.starts_with("all-reduce(Sum) of f32[3] at tests/failures.rs:"), "{message}");
+        assert!(message.ends_with(": rank 2 failed\n  - rank 2: it panicked: boom 2"), "{message}");
     }
 }
 
@@ -75,10 +66,7 @@ fn a_panic_with_a_value_that_is_no_text_is_reported_too() {
         }
         group.barrier()
     });
-    assert_eq!(
-        failed.cause.to_string(),
-        "it panicked: a value that is no text"
-    );
+    assert_eq!(failed.cause.to_string(), "it panicked: a value that is no text");
 }
 
 #[derive(Debug, PartialEq)]
@@ -117,11 +105,7 @@ fn an_error_of_ours_comes_back_typed_through_candle() {
         Ok(all(&world)?.barrier()?)
     });
     assert_eq!(failed.rank, 0);
-    assert!(
-        matches!(failed.cause.downcast_ref(), Some(Error::Mesh(_))),
-        "{}",
-        failed.cause
-    );
+    assert!(matches!(failed.cause.downcast_ref(), Some(Error::Mesh(_))), "{}", failed.cause);
 }
 
 #[test]
@@ -136,10 +120,7 @@ fn those_who_wait_see_peer_failed_with_rank_and_cause() {
             other => Err(format!("{other:?}")),
         }
     });
-    assert_eq!(
-        (failed.rank, failed.cause.to_string().as_str()),
-        (3, "no data")
-    );
+    assert_eq!((failed.rank, failed.cause.to_string().as_str()), (3, "no data"));
     assert_eq!(failed.seen, [], "the others were content");
 }
 
@@ -155,15 +136,9 @@ fn the_error_of_a_launch_names_the_culprit_and_then_the_others() {
     let message = error.unwrap_err().to_string();
     let lines: Vec<&str> = message.lines().collect();
     assert_eq!(lines[..2], ["rank 1 failed: no data", "for epoch 2"]);
-    assert!(
-        lines[2].starts_with("  - then rank 0: barrier"),
-        "{message}"
-    );
+    assert!(lines[2].starts_with("  - then rank 0: barrier"), "{message}");
     assert!(lines[2].ends_with(": rank 1 failed"), "{message}");
-    assert!(
-        lines[3].starts_with("  - then rank 2: barrier"),
-        "{message}"
-    );
+    assert!(lines[3].starts_with("  - then rank 2: barrier"), "{message}");
     assert_eq!(lines.len(), 4);
 }
 
@@ -174,18 +149,9 @@ fn the_first_culprit_is_kept_when_another_rank_fails_of_its_own() {
         if world.rank() == 1 {
             return Err("first".to_owned());
         }
-        group.barrier().map_err(|e| {
-            if world.rank() == 2 {
-                "second".to_owned()
-            } else {
-                e.to_string()
-            }
-        })
+        group.barrier().map_err(|e| if world.rank() == 2 { "second".to_owned() } else { e.to_string() })
     });
-    assert_eq!(
-        (failed.rank, failed.cause.to_string().as_str()),
-        (1, "first")
-    );
+    assert_eq!((failed.rank, failed.cause.to_string().as_str()), (1, "first"));
     assert_eq!(failed.seen[1], (2, "second".to_owned()));
 }
 
@@ -204,10 +170,7 @@ fn on_returned(call: impl Fn(&Communicator) -> Result<()> + Sync) {
             return Ok(());
         }
         let error = call(&group).unwrap_err();
-        assert!(
-            matches!(error, Error::PeerReturned { rank: 0, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, Error::PeerReturned { rank: 0, .. }), "{error}");
         let message = error.to_string();
         let tail = ": rank 0 has already returned and can never arrive\n  \
                     make sure that every rank makes the same calls in the same order";
@@ -292,13 +255,11 @@ fn assert_named(told: &[(u32, String)], first: &str, second: &str) {
         assert_eq!(lines[0], "the ranks of a group called different operations");
         for (rank, call) in [first, second, first].into_iter().enumerate() {
             let line = lines[1 + rank];
-            assert!(
-                line.starts_with(&format!("  - rank {rank}: {call} ")),
-                "{message}"
-            );
+            assert!(line.starts_with(&format!("  - rank {rank}: {call} ")), "{message}");
             assert!(line.contains(&place(rank)), "{message}");
         }
-        let advice = "  make every rank of the group call the same operation, with the same arguments, in the same order";
+        let advice =
+            "  make every rank of the group call the same operation, with the same arguments, in the same order";
         assert_eq!(lines[4..], [advice]);
     }
 }
@@ -306,28 +267,17 @@ fn assert_named(told: &[(u32, String)], first: &str, second: &str) {
 #[test]
 fn different_operations_are_an_error_on_all_ranks() {
     let x = counting(&[2]);
-    let told = disagree(
-        |g| (line!(), g.all_reduce(&x, Sum)),
-        |g| (line!(), g.all_gather(&x, 0)),
-    );
-    assert_named(
-        &told,
-        "all-reduce(Sum) of f32[2]",
-        "all-gather of f32[2] along dim 0",
-    );
+    let told = disagree(|g| (line!(), g.all_reduce(&x, Sum)), |g| (line!(), g.all_gather(&x, 0)));
+    assert_named(&told, "all-reduce(Sum) of f32[2]", "all-gather of f32[2] along dim 0");
 }
 
 #[test]
 fn a_barrier_against_a_collective_is_an_error_on_all_ranks() {
     let x = counting(&[2]);
-    let told = disagree(
-        |g| (line!(), g.barrier()),
-        |g| (line!(), g.broadcast(&x, 0)),
-    );
+    let told = disagree(|g| (line!(), g.barrier()), |g| (line!(), g.broadcast(&x, 0)));
     assert_eq!(told.len(), 3);
     for (line, _) in &told {
-        let named =
-            |(_, message): &(u32, String)| message.contains(&format!("{}:{line}:", file!()));
+        let named = |(_, message): &(u32, String)| message.contains(&format!("{}:{line}:", file!()));
         assert!(told.iter().all(named), "{told:?}");
     }
 }
@@ -335,25 +285,15 @@ fn a_barrier_against_a_collective_is_an_error_on_all_ranks() {
 #[test]
 fn different_dtypes_are_an_error_on_all_ranks() {
     let (x, y) = (counting(&[2]), counting(&[2]).to_dtype(DType::F64).unwrap());
-    let told = disagree(
-        |g| (line!(), g.all_reduce(&x, Sum)),
-        |g| (line!(), g.all_reduce(&y, Sum)),
-    );
-    assert_named(
-        &told,
-        "all-reduce(Sum) of f32[2]",
-        "all-reduce(Sum) of f64[2]",
-    );
+    let told = disagree(|g| (line!(), g.all_reduce(&x, Sum)), |g| (line!(), g.all_reduce(&y, Sum)));
+    assert_named(&told, "all-reduce(Sum) of f32[2]", "all-reduce(Sum) of f64[2]");
 }
 
 #[test]
 fn different_shapes_are_an_error_on_all_ranks_even_with_equal_counts() {
     for shape in [vec![3], vec![2, 1], vec![0], vec![]] {
         let (x, y) = (counting(&[2]), counting(&shape));
-        let told = disagree(
-            |g| (line!(), g.all_reduce(&x, Sum)),
-            |g| (line!(), g.all_reduce(&y, Sum)),
-        );
+        let told = disagree(|g| (line!(), g.all_reduce(&x, Sum)), |g| (line!(), g.all_reduce(&y, Sum)));
         let second = format!("all-reduce(Sum) of f32{shape:?}");
         assert_named(&told, "all-reduce(Sum) of f32[2]", &second);
     }
@@ -362,10 +302,7 @@ fn different_shapes_are_an_error_on_all_ranks_even_with_equal_counts() {
 #[test]
 fn different_reductions_are_an_error_on_all_ranks() {
     let x = counting(&[2]);
-    let told = disagree(
-        |g| (line!(), g.reduce_scatter(&x, 0, Sum)),
-        |g| (line!(), g.reduce_scatter(&x, 0, Max)),
-    );
+    let told = disagree(|g| (line!(), g.reduce_scatter(&x, 0, Sum)), |g| (line!(), g.reduce_scatter(&x, 0, Max)));
     let words = |op: &str| format!("reduce-scatter({op}) of f32[2] along dim 0");
     assert_named(&told, &words("Sum"), &words("Max"));
 }
@@ -373,25 +310,15 @@ fn different_reductions_are_an_error_on_all_ranks() {
 #[test]
 fn different_dims_are_an_error_on_all_ranks() {
     let x = counting(&[2, 2]);
-    let told = disagree(
-        |g| (line!(), g.all_gather(&x, 0)),
-        |g| (line!(), g.all_gather(&x, 1)),
-    );
-    assert_named(
-        &told,
-        "all-gather of f32[2, 2] along dim 0",
-        "all-gather of f32[2, 2] along dim 1",
-    );
+    let told = disagree(|g| (line!(), g.all_gather(&x, 0)), |g| (line!(), g.all_gather(&x, 1)));
+    assert_named(&told, "all-gather of f32[2, 2] along dim 0", "all-gather of f32[2, 2] along dim 1");
 }
 
 // Fails until `gather` says along which dim, as `all_gather` does.
 #[test]
 fn different_dims_of_a_gather_are_an_error_on_all_ranks() {
     let x = counting(&[2, 2]);
-    let told = disagree(
-        |g| (line!(), g.gather(&x, 0, 0)),
-        |g| (line!(), g.gather(&x, 1, 0)),
-    );
+    let told = disagree(|g| (line!(), g.gather(&x, 0, 0)), |g| (line!(), g.gather(&x, 1, 0)));
     let words = |dim: usize| format!("gather of f32[2, 2] with root 0 along dim {dim}");
     assert_named(&told, &words(0), &words(1));
 }
@@ -399,15 +326,8 @@ fn different_dims_of_a_gather_are_an_error_on_all_ranks() {
 #[test]
 fn different_roots_are_an_error_on_all_ranks() {
     let x = counting(&[2]);
-    let told = disagree(
-        |g| (line!(), g.broadcast(&x, 0)),
-        |g| (line!(), g.broadcast(&x, 2)),
-    );
-    assert_named(
-        &told,
-        "broadcast of f32[2] with root 0",
-        "broadcast of f32[2] with root 2",
-    );
+    let told = disagree(|g| (line!(), g.broadcast(&x, 0)), |g| (line!(), g.broadcast(&x, 2)));
+    assert_named(&told, "broadcast of f32[2] with root 0", "broadcast of f32[2] with root 2");
 }
 
 #[test]
@@ -426,19 +346,14 @@ fn reshards_disagree(from: Placement, first: Placement, second: Placement) -> Ve
     let told = patient(3).run(|world| {
         let mesh = world.mesh([("dp", 3)])?;
         let x = DTensor::shard(&counting(&[4, 5]), &mesh, &[from])?;
-        let line = line!() + 1;
-        let error = x
-            .reshard(&[if world.rank() == 1 { second } else { first }])
-            .unwrap_err();
+        let to = if world.rank() == 1 { second } else { first };
+        let (line, outcome) = (line!(), x.reshard(&[to]));
+        let error = outcome.unwrap_err();
         assert!(matches!(error, Error::Mismatch(_)), "{error}");
         let message = error.to_string();
         let place = format!("at {}:{line}:", file!());
         assert_eq!(message.matches(&place).count(), 3, "{message}");
-        assert_eq!(
-            elements(&x.full()?),
-            elements(&counting(&[4, 5])),
-            "the tensor is still whole"
-        );
+        assert_eq!(elements(&x.full()?), elements(&counting(&[4, 5])), "the tensor is still whole");
         Ok::<_, Error>(message)
     });
     told.unwrap()
@@ -446,24 +361,13 @@ fn reshards_disagree(from: Placement, first: Placement, second: Placement) -> Ve
 
 #[test]
 fn reshards_to_different_placements_are_an_error_on_all_ranks() {
-    let cases = [
-        (Shard(0), Replicate, Shard(1)),
-        (Partial(Sum), Replicate, Shard(0)),
-        (Partial(Sum), Shard(0), Shard(1)),
-    ];
+    let cases =
+        [(Shard(0), Replicate, Shard(1)), (Partial(Sum), Replicate, Shard(0)), (Partial(Sum), Shard(0), Shard(1))];
     for (from, first, second) in cases {
         let told = reshards_disagree(from, first, second);
         assert!(told.iter().all(|message| *message == told[0]));
-        assert!(
-            told[0].contains(&format!("({from}) to ({first})")),
-            "{}",
-            told[0]
-        );
-        assert!(
-            told[0].contains(&format!("({from}) to ({second})")),
-            "{}",
-            told[0]
-        );
+        assert!(told[0].contains(&format!("({from}) to ({first})")), "{}", told[0]);
+        assert!(told[0].contains(&format!("({from}) to ({second})")), "{}", told[0]);
     }
 }
 
@@ -477,16 +381,8 @@ fn locals_of_different_lengths_are_found_at_the_first_reshard() {
         Ok(error.to_string())
     });
     assert_eq!(messages[0], messages[1]);
-    assert!(
-        messages[0].contains("rank 0: all-gather of f32[4] "),
-        "{}",
-        messages[0]
-    );
-    assert!(
-        messages[0].contains("rank 1: all-gather of f32[6] "),
-        "{}",
-        messages[0]
-    );
+    assert!(messages[0].contains("rank 0: all-gather of f32[4] "), "{}", messages[0]);
+    assert!(messages[0].contains("rank 1: all-gather of f32[6] "), "{}", messages[0]);
 }
 
 #[test]
@@ -495,14 +391,12 @@ fn a_region_is_named_by_the_line_that_called_it() {
         let mesh = world.mesh([("dp", 2)])?;
         let x = DTensor::shard(&counting(&[4]), &mesh, &[Shard(0)])?;
         if world.rank() == 0 {
-            return Ok(assert!(all(&world)?.barrier().is_err()));
+            assert!(all(&world)?.barrier().is_err());
+            return Ok(());
         }
         let line = line!() + 1;
         let message = seen_whole(&x).unwrap_err().to_string();
-        assert!(
-            message.contains(&format!("at {}:{line}:", file!())),
-            "{message}"
-        );
+        assert!(message.contains(&format!("at {}:{line}:", file!())), "{message}");
         Ok(())
     });
 }
@@ -525,9 +419,9 @@ fn a_deadline_lists_who_arrived_where_and_who_is_missing() {
             return Ok(None);
         }
         together.wait();
-        let line = line!() + 1;
-        let error = group.all_reduce(&counting(&[2]), Sum).unwrap_err();
+        let (line, outcome) = (line!(), group.all_reduce(&counting(&[2]), Sum));
         over.wait();
+        let error = outcome.unwrap_err();
         assert!(matches!(error, Error::TimedOut(_)), "{error}");
         Ok::<_, Error>(Some((line, error.to_string())))
     });
@@ -535,21 +429,11 @@ fn a_deadline_lists_who_arrived_where_and_who_is_missing() {
         let call = format!("all-reduce(Sum) of f32[2] at {}:{line}:", file!());
         let lines: Vec<&str> = message.lines().collect();
         assert!(lines[0].starts_with(&call), "{message}");
-        assert!(
-            lines[0].contains("not all ranks arrived within 1.0s"),
-            "{message}"
-        );
+        assert!(lines[0].contains("not all ranks arrived within 1.0s"), "{message}");
         assert_eq!(lines[1], "  - rank 1 is missing: running");
-        assert!(
-            lines[2].starts_with(&format!("  - rank 0 is here: {call}")),
-            "{message}"
-        );
-        assert!(
-            lines[3].starts_with(&format!("  - rank 2 is here: {call}")),
-            "{message}"
-        );
-        let advice =
-            "  look at the missing ranks first; LOCAL_MAP_TIMEOUT sets the deadline in seconds";
+        assert!(lines[2].starts_with(&format!("  - rank 0 is here: {call}")), "{message}");
+        assert!(lines[3].starts_with(&format!("  - rank 2 is here: {call}")), "{message}");
+        let advice = "  look at the missing ranks first; LOCAL_MAP_TIMEOUT sets the deadline in seconds";
         assert_eq!(lines[4..], [advice]);
     }
 }
@@ -560,18 +444,12 @@ fn ranks_that_wait_in_different_groups_are_told_of_each_other() {
     let (start, over) = (Barrier::new(2), Barrier::new(2));
     let told = launch.run(|world| {
         let forward = all(&world)?;
-        let backward = world
-            .bind(Mesh::over(&[1, 0], [("dp", 2)])?)?
-            .communicator(&[])?;
+        let backward = world.bind(Mesh::over(&[1, 0], [("dp", 2)])?)?.communicator(&[])?;
         start.wait();
-        let group = if world.rank() == 0 {
-            &forward
-        } else {
-            &backward
-        };
-        let message = group.barrier().unwrap_err().to_string();
+        let group = if world.rank() == 0 { &forward } else { &backward };
+        let outcome = group.barrier();
         over.wait();
-        Ok::<_, Error>(message)
+        Ok::<_, Error>(outcome.unwrap_err().to_string())
     });
     // Whoever gives up first sees where the other sits; by then both have waited for a second.
     let told = told.unwrap();
@@ -595,42 +473,23 @@ fn misfit_on(world: &World) -> candle_core::Result<DTensor> {
 /// Runs one of the tests below in a process of its own, with backtraces on.
 fn with_backtraces(test: &str) {
     let me = std::env::current_exe().unwrap();
-    let run = Command::new(me)
-        .args(["--exact", test])
-        .env("RUST_BACKTRACE", "1")
-        .output()
-        .unwrap();
-    assert!(
-        run.status.success(),
-        "{}",
-        String::from_utf8_lossy(&run.stdout)
-    );
+    let run = Command::new(me).args(["--exact", test]).env("RUST_BACKTRACE", "1").output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
 }
 
 /// candle prints its backtraces within the message.
 fn assert_one_line(message: &str) {
     let (first, rest) = message.split_once('\n').unwrap_or((message, ""));
     assert_eq!(first, "shape mismatch in matmul, lhs: [2, 3], rhs: [2, 3]");
-    assert_eq!(
-        rest.lines().count(),
-        0,
-        "more lines follow: {:?}",
-        rest.lines().next()
-    );
+    assert_eq!(rest.lines().count(), 0, "more lines follow: {:?}", rest.lines().next());
 }
 
 #[test]
 fn an_error_of_candle_comes_out_of_a_launch_in_one_line() {
     let failed = failure(2, |world| misfit_on(&world).map(drop));
     assert_one_line(&failed.cause.to_string());
-    assert!(matches!(
-        failed.cause.downcast_ref(),
-        Some(Error::Tensor(_))
-    ));
-    failed
-        .seen
-        .iter()
-        .for_each(|(_, message)| assert_one_line(message));
+    assert!(matches!(failed.cause.downcast_ref(), Some(Error::Tensor(_))));
+    failed.seen.iter().for_each(|(_, message)| assert_one_line(message));
 }
 
 #[test]
@@ -676,9 +535,7 @@ fn a_launch_of_no_ranks_is_an_error() {
 
 #[test]
 fn a_mesh_larger_than_the_world_is_an_error() {
-    let messages = launched(3, |world| {
-        Ok(world.mesh([("dp", 2), ("tp", 2)]).unwrap_err().to_string())
-    });
+    let messages = launched(3, |world| Ok(world.mesh([("dp", 2), ("tp", 2)]).unwrap_err().to_string()));
     let lines = [
         "a mesh needs more ranks than there are",
         "  mesh (dp=2, tp=2)",
@@ -691,8 +548,7 @@ fn a_mesh_larger_than_the_world_is_an_error() {
 #[test]
 fn meshes_without_axes_or_with_wrong_ones_are_errors() {
     on_ranks(&[1], |world| {
-        let fault =
-            |axes: &[(&str, usize)]| world.mesh(axes.iter().copied()).unwrap_err().to_string();
+        let fault = |axes: &[(&str, usize)]| world.mesh(axes.iter().copied()).unwrap_err().to_string();
         let expected = |fault: &str| {
             format!(
                 "a mesh cannot be built\n  - {fault}\n  \
@@ -701,14 +557,8 @@ fn meshes_without_axes_or_with_wrong_ones_are_errors() {
         };
         assert_eq!(fault(&[]), expected("it has no axis"));
         assert_eq!(fault(&[("", 1)]), expected("an axis has an empty name"));
-        assert_eq!(
-            fault(&[("dp", 1), ("tp", 0)]),
-            expected("axis `tp` has size 0")
-        );
-        assert_eq!(
-            fault(&[("dp", 1), ("dp", 1)]),
-            expected("axis `dp` is given twice")
-        );
+        assert_eq!(fault(&[("dp", 1), ("tp", 0)]), expected("axis `tp` has size 0"));
+        assert_eq!(fault(&[("dp", 1), ("dp", 1)]), expected("axis `dp` is given twice"));
         Ok(())
     });
 }
@@ -717,8 +567,7 @@ fn meshes_without_axes_or_with_wrong_ones_are_errors() {
 fn unknown_and_repeated_axes_are_errors() {
     on_ranks(&[4], |world| {
         let mesh = world.mesh([("dp", 2), ("tp", 2)])?;
-        let unknown =
-            "the mesh has no axis `pp`\n  mesh (dp=2, tp=2)\n  use one of the names above";
+        let unknown = "the mesh has no axis `pp`\n  mesh (dp=2, tp=2)\n  use one of the names above";
         assert_eq!(mesh.communicator(&["pp"]).unwrap_err().to_string(), unknown);
         assert_eq!(mesh.sub(&["dp", "pp"]).unwrap_err().to_string(), unknown);
         assert_eq!(mesh.at("pp", 0).unwrap_err().to_string(), unknown);
@@ -748,15 +597,8 @@ fn a_rank_outside_the_mesh_has_an_absent_tensor_and_no_values() {
             return Ok(());
         }
         assert!(x.is_absent() && mesh.coordinate().is_none());
-        for error in [
-            x.to_local().unwrap_err(),
-            x.full().unwrap_err(),
-            mesh.communicator(&["dp"]).unwrap_err(),
-        ] {
-            assert_eq!(
-                error.to_string(),
-                "rank 2 is outside the mesh\n  mesh (dp=2)"
-            );
+        for error in [x.to_local().unwrap_err(), x.full().unwrap_err(), mesh.communicator(&["dp"]).unwrap_err()] {
+            assert_eq!(error.to_string(), "rank 2 is outside the mesh\n  mesh (dp=2)");
             assert!(matches!(error, Error::Absent(_)));
         }
         Ok(())
@@ -807,15 +649,9 @@ fn a_fake_world_has_shapes_and_plans_and_refuses_data() {
     assert_eq!(mesh.coordinate(), Some(&[256, 1][..]));
     let x = DTensor::from_local(counting(&[2, 3]), &mesh, &[Shard(0), Partial(Sum)]).unwrap();
     assert_eq!(x.shape().unwrap(), [8192, 3]);
-    assert_eq!(
-        elements(&x.to_local().unwrap()),
-        elements(&counting(&[2, 3]))
-    );
+    assert_eq!(elements(&x.to_local().unwrap()), elements(&counting(&[2, 3])));
     let plan = x.explain(&[Shard(0), Replicate]).unwrap();
-    assert_eq!(
-        plan.collectives().collect::<Vec<_>>(),
-        [Collective::AllReduce]
-    );
+    assert_eq!(plan.collectives().collect::<Vec<_>>(), [Collective::AllReduce]);
     let error = x.full().unwrap_err();
     assert!(matches!(error, Error::Unsupported(_)));
     let message = error.to_string();

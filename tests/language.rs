@@ -15,13 +15,8 @@ use local_map::prelude::*;
 
 /// Runs `program` on two ranks, which must return the same, and returns that.
 #[track_caller]
-fn on_two<T: Send + PartialEq + std::fmt::Debug>(
-    program: impl Fn(DeviceMesh) -> Result<T> + Sync,
-) -> T {
-    let values = launch(2, |world| -> Result<T> {
-        program(world.mesh([("dp", 2)])?)
-    })
-    .unwrap();
+fn on_two<T: Send + PartialEq + std::fmt::Debug>(program: impl Fn(DeviceMesh) -> Result<T> + Sync) -> T {
+    let values = launch(2, |world| -> Result<T> { program(world.mesh([("dp", 2)])?) }).unwrap();
     let [first, second] = <[T; 2]>::try_from(values).unwrap();
     assert_eq!(first, second, "the ranks must agree");
     first

@@ -116,9 +116,7 @@ impl Op {
     /// The op that is written `name`.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         use Op::*;
-        [Sum, Avg, Max, Min, Prod, Any, All]
-            .into_iter()
-            .find(|op| op.name() == name)
+        [Sum, Avg, Max, Min, Prod, Any, All].into_iter().find(|op| op.name() == name)
     }
 
     /// As an author writes it.

@@ -9,8 +9,7 @@ use syn::{Error, Result};
 
 const BY_NAME: &str = "entries by name, `{ .. }`, are not available yet: write a list in order";
 const TUPLE: &str = "tuple entries are not available yet";
-const ON_MESH: &str =
-    "`entry on expr` is not available yet: every output lives on the mesh of the region";
+const ON_MESH: &str = "`entry on expr` is not available yet: every output lives on the mesh of the region";
 
 /// Reads the value of `in`.
 pub(crate) fn inputs(value: &[TokenTree], errors: &mut Errors) -> Inputs {
@@ -56,19 +55,15 @@ pub(crate) fn outputs(value: &[TokenTree], errors: &mut Errors) -> Outputs {
 fn wrong_outputs(first: &TokenTree) -> &'static str {
     match delimiter(first) {
         Some(Delimiter::Brace) => BY_NAME,
-        Some(Delimiter::Parenthesis) => {
-            "write one entry per output in brackets, as in `out = [[Shard(0)], _]`"
-        }
+        Some(Delimiter::Parenthesis) => "write one entry per output in brackets, as in `out = [[Shard(0)], _]`",
         _ => "`out` is a list with one placement per mesh axis, as in `out = [Shard(0)]`, or `_`",
     }
 }
 
 /// `[]`, the placements of one output, or entries: one that is no placement decides.
 fn output_list(group: &Group, errors: &mut Errors) -> Outputs {
-    let first_trees: Vec<TokenTree> = pieces(group, &mut Errors::default())
-        .into_iter()
-        .filter_map(|piece| piece.into_iter().next())
-        .collect();
+    let first_trees: Vec<TokenTree> =
+        pieces(group, &mut Errors::default()).into_iter().filter_map(|piece| piece.into_iter().next()).collect();
     if first_trees.is_empty() {
         // A lone comma is still worth a word.
         pieces(group, errors);
@@ -85,14 +80,8 @@ fn is_entry(first: &TokenTree) -> bool {
 }
 
 fn entries(group: &Group, key: &str, errors: &mut Errors) -> Entries {
-    let items = pieces(group, errors)
-        .iter()
-        .map(|piece| entry(piece, key, errors))
-        .collect();
-    Entries {
-        span: group.span(),
-        items,
-    }
+    let items = pieces(group, errors).iter().map(|piece| entry(piece, key, errors)).collect();
+    Entries { span: group.span(), items }
 }
 
 fn entry(piece: &[TokenTree], key: &str, errors: &mut Errors) -> Entry {
@@ -122,14 +111,9 @@ fn wrong_entry(piece: &[TokenTree], key: &str) -> Error {
         (_, Some(Delimiter::Brace)) => BY_NAME.into(),
         (_, Some(Delimiter::Parenthesis)) => TUPLE.into(),
         (TokenTree::Ident(name), _) if is_placement(name) => bare_placement(piece, key),
-        _ => format!(
-            "expected an entry of `{key}`: `_`, or a list of placements such as `[Shard(0)]`"
-        ),
+        _ => format!("expected an entry of `{key}`: `_`, or a list of placements such as `[Shard(0)]`"),
     };
-    Error::new_spanned(
-        piece.iter().cloned().collect::<proc_macro2::TokenStream>(),
-        message,
-    )
+    Error::new_spanned(piece.iter().cloned().collect::<proc_macro2::TokenStream>(), message)
 }
 
 fn is_placement(name: &proc_macro2::Ident) -> bool {
@@ -139,9 +123,7 @@ fn is_placement(name: &proc_macro2::Ident) -> bool {
 fn bare_placement(piece: &[TokenTree], key: &str) -> String {
     let what = if key == "in" { "parameter" } else { "output" };
     let written: String = piece.iter().map(ToString::to_string).collect();
-    format!(
-        "this placement needs a list of its own, `[{written}]`: `{key}` has one entry per {what}"
-    )
+    format!("this placement needs a list of its own, `[{written}]`: `{key}` has one entry per {what}")
 }
 
 /// What may follow a complete entry: nothing yet.

@@ -53,10 +53,7 @@ pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
 
 /// `` `a`, `b` and `c` ``.
 pub(crate) fn listed<S: AsRef<str>>(words: &[S]) -> String {
-    let quoted: Vec<String> = words
-        .iter()
-        .map(|word| format!("`{}`", word.as_ref()))
-        .collect();
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{}`", word.as_ref())).collect();
     match quoted.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, first)) => format!("{} and {last}", first.join(", ")),

@@ -54,19 +54,13 @@ pub(crate) fn wrapper(region: &Region) -> TokenStream {
 
 /// A body for a function whose own cannot run; it names the author's types, so that their imports stay used.
 fn stand_in(inputs: &[Input]) -> TokenStream {
-    let types = inputs
-        .iter()
-        .map(|input| types::without_lifetimes(input.ty));
+    let types = inputs.iter().map(|input| types::without_lifetimes(input.ty));
     quote!({ #![allow(unused_variables)] #(let _: #types;)* ::core::panic!() })
 }
 
 /// Not twice, and not where the compiler would refuse it on top of our own refusal.
 fn needs_track_caller(region: &Region) -> bool {
-    let has = region
-        .function
-        .attrs
-        .iter()
-        .any(|attr| attr.path().is_ident("track_caller"));
+    let has = region.function.attrs.iter().any(|attr| attr.path().is_ident("track_caller"));
     !has && region.function.sig.abi.is_none()
 }
 
@@ -84,14 +78,12 @@ fn statements(region: &Region, inputs: &[Input], body: &Body) -> Group {
     let here = Span::mixed_site().located_at(signature::output_span(&region.function.sig));
     let region_table = table::region(region, inputs);
     let call = call(region);
-    let hand_over = inputs
-        .iter()
-        .enumerate()
-        .map(|(at, input)| hand_over(at, input, inputs));
+    let hand_over = inputs.iter().enumerate().map(|(at, input)| hand_over(at, input, inputs));
     let take = inputs.iter().map(take);
     let markers = markers(region, here);
     let (ty, block) = (closure_type(region), &body.block);
     let ready = quote_spanned!(here=> __call.ready()?;);
+    // The body keeps its braces, so that its items do not shadow the types above it, and the author's spans.
     let run = quote_spanned! {here=>
         __call.run::<#markers, _, _>(|__locals| -> #ty {
             #(#take)*
@@ -167,8 +159,5 @@ fn closure_type(region: &Region) -> syn::Type {
 
 /// Whether the wrapper's result type can be written down.
 pub(crate) fn is_possible(region: &Region) -> bool {
-    !matches!(
-        (&region.result, &region.outputs),
-        (Returned::Alias(_), Labels::Each(_))
-    )
+    !matches!((&region.result, &region.outputs), (Returned::Alias(_), Labels::Each(_)))
 }

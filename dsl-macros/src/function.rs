@@ -49,12 +49,8 @@ pub(crate) fn parameter_name(pat: &Pat) -> String {
 /// The text of `tokens` without the spaces that printing tokens leaves everywhere.
 pub(crate) fn compact(tokens: impl ToTokens) -> String {
     let text = tokens.to_token_stream().to_string();
-    let tight = [
-        "& ", " <", "< ", " >", " :: ", ":: ", " (", "( ", " )", " ,", " ;", "[ ", " ]", "' ",
-    ];
-    tight
-        .iter()
-        .fold(text, |text, spaced| text.replace(spaced, spaced.trim()))
+    let tight = ["& ", " <", "< ", " >", " :: ", ":: ", " (", "( ", " )", " ,", " ;", "[ ", " ]", "' "];
+    tight.iter().fold(text, |text, spaced| text.replace(spaced, spaced.trim()))
 }
 
 fn plain_name(ident: &Ident) -> String {
@@ -100,8 +96,7 @@ fn hoist(block: &Group) -> Body {
     let mut rest = trees.as_slice();
     let mut attrs = TokenStream::new();
     while let [hash, bang, TokenTree::Group(group), after @ ..] = rest {
-        if !(is_punct(hash, '#') && is_punct(bang, '!') && group.delimiter() == Delimiter::Bracket)
-        {
+        if !(is_punct(hash, '#') && is_punct(bang, '!') && group.delimiter() == Delimiter::Bracket) {
             break;
         }
         attrs.extend(quote!(#hash #group));
@@ -109,11 +104,7 @@ fn hoist(block: &Group) -> Body {
     }
     let mut stripped = Group::new(Delimiter::Brace, rest.iter().cloned().collect());
     stripped.set_span(block.span());
-    let block = if attrs.is_empty() {
-        block.clone()
-    } else {
-        stripped
-    };
+    let block = if attrs.is_empty() { block.clone() } else { stripped };
     Body { attrs, block }
 }
 
@@ -130,27 +121,18 @@ pub(crate) fn refusal(item: TokenStream, error: Error) -> Error {
     let Some(first) = trees.first() else {
         return error;
     };
-    if trees
-        .iter()
-        .find(|tree| !is_qualifier(tree))
-        .is_some_and(|tree| is_word(tree, "fn"))
-    {
+    if trees.iter().find(|tree| !is_qualifier(tree)).is_some_and(|tree| is_word(tree, "fn")) {
         return error;
     }
     let advice = match is_word(first, "impl") || is_word(first, "trait") {
         true => ": put it on the methods inside",
         false => "",
     };
-    Error::new(
-        first.span(),
-        format!("`#[local_map]` goes on a function{advice}"),
-    )
+    Error::new(first.span(), format!("`#[local_map]` goes on a function{advice}"))
 }
 
 /// What may stand between the visibility and `fn`.
 fn is_qualifier(tree: &TokenTree) -> bool {
-    let words = [
-        "const", "async", "unsafe", "extern", "safe", "default", "gen",
-    ];
+    let words = ["const", "async", "unsafe", "extern", "safe", "default", "gen"];
     matches!(tree, TokenTree::Literal(_)) || words.iter().any(|word| is_word(tree, word))
 }

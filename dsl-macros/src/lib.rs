@@ -101,10 +101,7 @@ use quote::quote;
 /// body may use `?`, `return` and `Self` as ever, must not write its inputs, and calls itself by the wrapper's
 /// signature. `async`, `const`, `extern` and variadic functions are refused.
 #[proc_macro_attribute]
-pub fn local_map(
-    args: proc_macro::TokenStream,
-    item: proc_macro::TokenStream,
-) -> proc_macro::TokenStream {
+pub fn local_map(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     attribute(args.into(), item.into()).into()
 }
 
@@ -127,9 +124,5 @@ fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> Token
     let args = parse::args(args, errors);
     let region = model::Region::new(&args, &function);
     check::all(&region, errors);
-    if expand::is_possible(&region) {
-        expand::wrapper(&region)
-    } else {
-        item
-    }
+    if expand::is_possible(&region) { expand::wrapper(&region) } else { item }
 }

@@ -89,20 +89,10 @@ pub(crate) enum Label<'a> {
 
 impl<'a> Region<'a> {
     pub(crate) fn new(args: &'a Args, function: &'a Function) -> Self {
-        let parameters = function
-            .parameters()
-            .enumerate()
-            .map(|(at, written)| parameter(args, at, written))
-            .collect();
+        let parameters = function.parameters().enumerate().map(|(at, written)| parameter(args, at, written)).collect();
         let result = returned(&function.sig.output);
         let outputs = labels(args.outputs.as_ref(), result.value());
-        Region {
-            args,
-            function,
-            parameters,
-            result,
-            outputs,
-        }
+        Region { args, function, parameters, result, outputs }
     }
 
     /// The path of the facade crate, as if written at `span`: errors about what follows it appear there.
@@ -116,9 +106,7 @@ impl<'a> Region<'a> {
 
     /// The distributed parameters, in order.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = &Parameter<'a>> {
-        self.parameters
-            .iter()
-            .filter(|parameter| !matches!(parameter.role, Role::Plain))
+        self.parameters.iter().filter(|parameter| !matches!(parameter.role, Role::Plain))
     }
 }
 
@@ -140,12 +128,7 @@ fn parameter<'a>(args: &'a Args, at: usize, written: &'a PatType) -> Parameter<'
         (Class::Distributed, None | Some(Entry::Unreadable(_))) => Role::Any,
         _ => Role::Plain,
     };
-    Parameter {
-        written,
-        class,
-        entry,
-        role,
-    }
+    Parameter { written, class, entry, role }
 }
 
 impl Returned {
@@ -176,14 +159,8 @@ fn returned(output: &ReturnType) -> Returned {
 
 fn value(ty: &Type) -> Value {
     match types::bare(ty) {
-        Type::Tuple(tuple) => Value {
-            elements: tuple.elems.iter().cloned().collect(),
-            tuple: true,
-        },
-        ty => Value {
-            elements: vec![ty.clone()],
-            tuple: false,
-        },
+        Type::Tuple(tuple) => Value { elements: tuple.elems.iter().cloned().collect(), tuple: true },
+        ty => Value { elements: vec![ty.clone()], tuple: false },
     }
 }
 
@@ -199,17 +176,8 @@ fn labels<'a>(outputs: Option<&'a Outputs>, value: Option<&Value>) -> Labels<'a>
             [only] => Labels::Whole(entry_label(only, None)),
             many => Labels::Each(many.iter().map(|entry| entry_label(entry, None)).collect()),
         },
-        (Some(Outputs::Each(entries)), Some(value))
-            if entries.items.len() == value.elements.len() =>
-        {
-            gathered(
-                value,
-                entries
-                    .items
-                    .iter()
-                    .zip(&value.elements)
-                    .map(|(entry, ty)| entry_label(entry, Some(ty))),
-            )
+        (Some(Outputs::Each(entries)), Some(value)) if entries.items.len() == value.elements.len() => {
+            gathered(value, entries.items.iter().zip(&value.elements).map(|(entry, ty)| entry_label(entry, Some(ty))))
         }
         (_, Some(value)) => gathered(value, value.elements.iter().map(|ty| label(None, Some(ty)))),
         (_, None) => Labels::Whole(Label::Placed(None)),

@@ -17,12 +17,7 @@ const LATER: [&str; 4] = ["grad", "axes", "recompute", "dynamic"];
 pub(crate) fn args(tokens: TokenStream, errors: &mut Errors) -> Args {
     let mut args = Args::default();
     let parsed = (|input: ParseStream| -> syn::Result<()> {
-        let mut reader = Reader {
-            input,
-            args: &mut args,
-            errors,
-            seen: Vec::new(),
-        };
+        let mut reader = Reader { input, args: &mut args, errors, seen: Vec::new() };
         while !input.is_empty() {
             reader.argument();
         }
@@ -45,10 +40,7 @@ impl Reader<'_, '_> {
     fn argument(&mut self) {
         match self.input.call(Ident::parse_any) {
             Ok(key) => self.value_of(&key),
-            Err(_) => self.errors.at(
-                self.input.span(),
-                format!("expected one of {}", crate::errors::listed(&KEYS)),
-            ),
+            Err(_) => self.errors.at(self.input.span(), format!("expected one of {}", crate::errors::listed(&KEYS))),
         }
         self.rest_of_argument();
     }
@@ -56,9 +48,7 @@ impl Reader<'_, '_> {
     fn value_of(&mut self, key: &Ident) {
         let name = key.to_string();
         if self.seen.contains(&name) {
-            return self
-                .errors
-                .at(key.span(), format!("`{name}` is given twice"));
+            return self.errors.at(key.span(), format!("`{name}` is given twice"));
         }
         match name.as_str() {
             "in" => {
@@ -94,10 +84,7 @@ impl Reader<'_, '_> {
         let equals = self.input.peek(Token![=]) && self.input.parse::<Token![=]>().is_ok();
         let complete = equals && !self.at_end();
         if !complete {
-            self.errors.at(
-                key.span(),
-                format!("`{key}` needs a value, as in `{key} = {example}`"),
-            );
+            self.errors.at(key.span(), format!("`{key}` needs a value, as in `{key} = {example}`"));
         }
         complete
     }
@@ -112,16 +99,12 @@ impl Reader<'_, '_> {
             Ok(expr) => {
                 self.input.advance_to(&ahead);
                 if !self.at_end() {
-                    self.errors
-                        .at(self.input.span(), "expected `,` after the mesh");
+                    self.errors.at(self.input.span(), "expected `,` after the mesh");
                 }
                 Mesh::Given(Box::new(expr))
             }
             Err(error) => {
-                self.errors.at(
-                    self.input.span(),
-                    format!("`mesh` takes an expression: {error}"),
-                );
+                self.errors.at(self.input.span(), format!("`mesh` takes an expression: {error}"));
                 Mesh::Unreadable
             }
         }
@@ -134,20 +117,14 @@ impl Reader<'_, '_> {
         }
         let path = syn::Path::parse_mod_style.parse2(tokens.clone());
         if path.is_err() {
-            self.errors.under(
-                tokens,
-                "`crate` takes a path, as in `crate = my::local_map`",
-            );
+            self.errors.under(tokens, "`crate` takes a path, as in `crate = my::local_map`");
         }
         path.ok()
     }
 
     fn flag(&mut self, key: &Ident) -> bool {
         if !self.at_end() {
-            self.errors.at(
-                self.input.span(),
-                format!("`{key}` is a flag: write it alone, and a comma after it"),
-            );
+            self.errors.at(self.input.span(), format!("`{key}` is a flag: write it alone, and a comma after it"));
         }
         true
     }
@@ -165,11 +142,7 @@ impl Reader<'_, '_> {
     }
 
     fn next_tree(&mut self) -> Option<TokenTree> {
-        if self.at_end() {
-            None
-        } else {
-            self.input.parse().ok()
-        }
+        if self.at_end() { None } else { self.input.parse().ok() }
     }
 
     fn skip(&mut self) {
@@ -182,9 +155,7 @@ fn unknown(name: &str) -> String {
         return format!("`{name}` is not available yet");
     }
     if placement::NAMES.contains(&name) {
-        return format!(
-            "`{name}` is a placement: write it in `in` or `out`, as in `out = [Shard(0)]`"
-        );
+        return format!("`{name}` is a placement: write it in `in` or `out`, as in `out = [Shard(0)]`");
     }
     format!("unknown key `{name}`: {}", suggest::hint(name, &KEYS))
 }

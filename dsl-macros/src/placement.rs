@@ -15,14 +15,8 @@ const FORMS: &str = "`Shard(n)`, `Replicate`, `Partial` or `Partial(op)`";
 
 /// Reads `[placement, ..]`.
 pub(crate) fn list(group: &Group, errors: &mut Errors) -> List {
-    let placements = pieces(group, errors)
-        .iter()
-        .map(|piece| placement(piece, errors))
-        .collect();
-    List {
-        span: group.span(),
-        placements,
-    }
+    let placements = pieces(group, errors).iter().map(|piece| placement(piece, errors)).collect();
+    List { span: group.span(), placements }
 }
 
 fn placement(piece: &[TokenTree], errors: &mut Errors) -> Placement {
@@ -45,16 +39,11 @@ fn unknown(first: &TokenTree, piece: &[TokenTree]) -> Error {
         TokenTree::Ident(name) if name == "_" => {
             "`_` stands for a whole entry: inside a list every mesh axis needs a placement".into()
         }
-        TokenTree::Ident(_) | TokenTree::Punct(_)
-            if piece.iter().any(|tree| is_punct(tree, ':')) =>
-        {
+        TokenTree::Ident(_) | TokenTree::Punct(_) if piece.iter().any(|tree| is_punct(tree, ':')) => {
             format!("a placement is written by its name alone: {FORMS}")
         }
         TokenTree::Ident(name) => {
-            format!(
-                "unknown placement `{name}`: {}",
-                suggest::hint(&name.to_string(), &NAMES)
-            )
+            format!("unknown placement `{name}`: {}", suggest::hint(&name.to_string(), &NAMES))
         }
         _ => format!("expected a placement: {FORMS}"),
     };
@@ -73,16 +62,10 @@ fn replicate(name: &Ident, rest: &[TokenTree]) -> Result<Placement> {
 
 fn partial(name: &Ident, rest: &[TokenTree], errors: &mut Errors) -> Result<Placement> {
     let Some(group) = arguments(name, rest)? else {
-        return Ok(Placement::Partial {
-            op: Op::Sum,
-            span: name.span(),
-        });
+        return Ok(Placement::Partial { op: Op::Sum, span: name.span() });
     };
     match pieces(group, errors).as_slice() {
-        [] => Err(Error::new(
-            group.span(),
-            "`Partial()` lacks its op: write `Partial(Sum)`, or `Partial` for short",
-        )),
+        [] => Err(Error::new(group.span(), "`Partial()` lacks its op: write `Partial(Sum)`, or `Partial` for short")),
         [piece] => op(piece),
         [_, second, ..] => Err(Error::new_spanned(joined(second), "`Partial` takes one op")),
     }
@@ -90,23 +73,14 @@ fn partial(name: &Ident, rest: &[TokenTree], errors: &mut Errors) -> Result<Plac
 
 fn op(piece: &[TokenTree]) -> Result<Placement> {
     let [TokenTree::Ident(name), rest @ ..] = piece else {
-        return Err(Error::new_spanned(
-            joined(piece),
-            format!("`Partial` takes an op: {}", any_op()),
-        ));
+        return Err(Error::new_spanned(joined(piece), format!("`Partial` takes an op: {}", any_op())));
     };
     let Some(op) = Op::from_name(&name.to_string()) else {
         let hint = suggest::hint(&name.to_string(), &Op::NAMES);
-        return Err(Error::new(
-            name.span(),
-            format!("unknown op `{name}`: {hint}"),
-        ));
+        return Err(Error::new(name.span(), format!("unknown op `{name}`: {hint}")));
     };
     nothing_after(rest)?;
-    Ok(Placement::Partial {
-        op,
-        span: name.span(),
-    })
+    Ok(Placement::Partial { op, span: name.span() })
 }
 
 fn any_op() -> String {
@@ -114,23 +88,16 @@ fn any_op() -> String {
 }
 
 fn shard(name: &Ident, rest: &[TokenTree], errors: &mut Errors) -> Result<Placement> {
-    const NEEDS: &str =
-        "`Shard` needs the tensor dim that it splits: `Shard(0)`, or `Shard(-1)` for the last";
+    const NEEDS: &str = "`Shard` needs the tensor dim that it splits: `Shard(0)`, or `Shard(-1)` for the last";
     let Some(group) = arguments(name, rest)? else {
         return Err(Error::new(name.span(), NEEDS));
     };
     match pieces(group, errors).as_slice() {
         [] => Err(Error::new(group.span(), NEEDS)),
-        [piece] => Ok(Placement::Shard {
-            dim: dim(piece)?,
-            ragged: None,
-        }),
+        [piece] => Ok(Placement::Shard { dim: dim(piece)?, ragged: None }),
         [first, flag] => {
             let dim = dim(first)?;
-            Ok(Placement::Shard {
-                dim,
-                ragged: Some(ragged(flag)?),
-            })
+            Ok(Placement::Shard { dim, ragged: Some(ragged(flag)?) })
         }
         [_, _, third, ..] => Err(Error::new_spanned(
             joined(third),
@@ -144,10 +111,7 @@ fn ragged(piece: &[TokenTree]) -> Result<proc_macro2::Span> {
         [word, rest @ ..] if is_word(word, "ragged") => nothing_after(rest).map(|()| word.span()),
         [TokenTree::Ident(word)] => {
             let hint = suggest::hint(&word.to_string(), &["ragged"]);
-            Err(Error::new(
-                word.span(),
-                format!("unknown option `{word}` of `Shard`: {hint}"),
-            ))
+            Err(Error::new(word.span(), format!("unknown option `{word}` of `Shard`: {hint}")))
         }
         _ => Err(Error::new_spanned(
             joined(piece),
@@ -166,10 +130,9 @@ fn dim(piece: &[TokenTree]) -> Result<i64> {
             nothing_after(rest)?;
             integer("-", literal)
         }
-        [word] if is_word(word, "ragged") => Err(Error::new(
-            word.span(),
-            "`ragged` comes after the dim: `Shard(0, ragged)`",
-        )),
+        [word] if is_word(word, "ragged") => {
+            Err(Error::new(word.span(), "`ragged` comes after the dim: `Shard(0, ragged)`"))
+        }
         _ => Err(Error::new_spanned(
             joined(piece),
             format!(
@@ -183,22 +146,13 @@ fn dim(piece: &[TokenTree]) -> Result<i64> {
 fn integer(sign: &str, literal: &proc_macro2::Literal) -> Result<i64> {
     let wrong = |message: String| Error::new(literal.span(), message);
     let syn::Lit::Int(int) = syn::Lit::new(literal.clone()) else {
-        return Err(wrong(format!(
-            "`Shard` needs the number of a tensor dim, as in `Shard(0)`, not `{literal}`"
-        )));
+        return Err(wrong(format!("`Shard` needs the number of a tensor dim, as in `Shard(0)`, not `{literal}`")));
     };
     if !int.suffix().is_empty() {
-        return Err(wrong(format!(
-            "write the dim without a suffix: `{sign}{}`",
-            int.base10_digits()
-        )));
+        return Err(wrong(format!("write the dim without a suffix: `{sign}{}`", int.base10_digits())));
     }
     let digits = format!("{sign}{}", int.base10_digits());
-    digits.parse().map_err(|_| {
-        wrong(format!(
-            "`{digits}` is no tensor dim: it does not fit in 64 bits"
-        ))
-    })
+    digits.parse().map_err(|_| wrong(format!("`{digits}` is no tensor dim: it does not fit in 64 bits")))
 }
 
 /// The parentheses after the name of a placement, if any.
@@ -208,14 +162,12 @@ fn arguments<'a>(name: &Ident, rest: &'a [TokenTree]) -> Result<Option<&'a Group
         [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Parenthesis => {
             nothing_after(rest).map(|()| Some(group))
         }
-        [TokenTree::Group(group), ..] => Err(Error::new(
-            group.span(),
-            format!("`{name}` takes its argument in parentheses"),
-        )),
-        [mark, ..] if is_punct(mark, '<') => Err(Error::new(
-            mark.span(),
-            format!("`{name}<..>` is a type: here the placement is a value, `{name}(..)`"),
-        )),
+        [TokenTree::Group(group), ..] => {
+            Err(Error::new(group.span(), format!("`{name}` takes its argument in parentheses")))
+        }
+        [mark, ..] if is_punct(mark, '<') => {
+            Err(Error::new(mark.span(), format!("`{name}<..>` is a type: here the placement is a value, `{name}(..)`")))
+        }
         _ => nothing_after(rest).map(|()| None),
     }
 }

@@ -29,15 +29,8 @@ pub(crate) struct Input<'a> {
 
 /// The distributed parameters of `region`, in order.
 pub(crate) fn inputs<'a>(region: &Region<'a>) -> Vec<Input<'a>> {
-    let distributed = region
-        .parameters
-        .iter()
-        .enumerate()
-        .filter(|(_, it)| !matches!(it.role, Role::Plain));
-    distributed
-        .enumerate()
-        .map(|(at, (position, parameter))| input(at, position, parameter))
-        .collect()
+    let distributed = region.parameters.iter().enumerate().filter(|(_, it)| !matches!(it.role, Role::Plain));
+    distributed.enumerate().map(|(at, (position, parameter))| input(at, position, parameter)).collect()
 }
 
 fn input<'a>(at: usize, position: usize, parameter: &Parameter<'a>) -> Input<'a> {
@@ -50,11 +43,7 @@ fn input<'a>(at: usize, position: usize, parameter: &Parameter<'a>) -> Input<'a>
         outer: outer_name(&written.pat, position),
         handle: format_ident!("__input{at}", span = Span::mixed_site()),
         cfgs: written.attrs.iter().filter(|attr| is_cfg(attr)).collect(),
-        inner_attrs: written
-            .attrs
-            .iter()
-            .filter(|attr| is_cfg(attr) || is_lint(attr))
-            .collect(),
+        inner_attrs: written.attrs.iter().filter(|attr| is_cfg(attr) || is_lint(attr)).collect(),
         position,
     }
 }
@@ -62,11 +51,7 @@ fn input<'a>(at: usize, position: usize, parameter: &Parameter<'a>) -> Input<'a>
 /// The author's name for the parameter, or a fresh one where the author's binding is more or less than a name.
 fn outer_name(pat: &Pat, position: usize) -> Ident {
     match pat {
-        Pat::Ident(pat)
-            if pat.by_ref.is_none()
-                && pat.subpat.is_none()
-                && !pat.ident.to_string().starts_with('_') =>
-        {
+        Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() && !pat.ident.to_string().starts_with('_') => {
             pat.ident.clone()
         }
         _ => format_ident!("__arg{position}", span = Span::mixed_site()),
@@ -78,9 +63,7 @@ fn is_cfg(attr: &Attribute) -> bool {
 }
 
 fn is_lint(attr: &Attribute) -> bool {
-    ["allow", "expect", "warn", "deny", "forbid"]
-        .iter()
-        .any(|level| attr.path().is_ident(level))
+    ["allow", "expect", "warn", "deny", "forbid"].iter().any(|level| attr.path().is_ident(level))
 }
 
 /// The signature of the wrapper.
@@ -93,9 +76,7 @@ pub(crate) fn wrapper(region: &Region, inputs: &[Input]) -> Signature {
     });
     for (position, parameter) in typed.enumerate() {
         // Nothing expands `#[place]` yet, and that was reported.
-        parameter
-            .attrs
-            .retain(|attr| !attr.path().is_ident("place"));
+        parameter.attrs.retain(|attr| !attr.path().is_ident("place"));
         if let Some(input) = inputs.iter().find(|input| input.position == position) {
             distribute(parameter, input, &krate);
         }
@@ -119,9 +100,7 @@ fn output(region: &Region, krate: &TokenStream) -> ReturnType {
     };
     let span = output_span(&region.function.sig);
     let ty = match &region.result {
-        Returned::Result { written, value } => {
-            with_ok(written, labelled(value, &region.outputs, krate))
-        }
+        Returned::Result { written, value } => with_ok(written, labelled(value, &region.outputs, krate)),
         Returned::Plain(value) => {
             let value = labelled(value, &region.outputs, krate);
             Type::Verbatim(quote_spanned!(span=> #krate::Result<#value>))
@@ -157,10 +136,7 @@ fn labelled(value: &Value, labels: &Labels, krate: &TokenStream) -> Type {
     };
     match (labels, value.elements.as_slice()) {
         (Labels::Each(labels), elements) => {
-            let elements = elements
-                .iter()
-                .zip(labels)
-                .map(|(ty, label)| mapped(ty, label));
+            let elements = elements.iter().zip(labels).map(|(ty, label)| mapped(ty, label));
             parse_quote!((#(#elements,)*))
         }
         (Labels::Whole(label), [only]) if !value.tuple => mapped(only, label),
@@ -184,9 +160,7 @@ fn projected(ty: &Type, labels: &Labels, krate: &TokenStream) -> TokenStream {
 /// The labelled value of an alias: what its first argument shows, as in `Res<Vec<Tensor>>`, or else one tensor.
 fn alias_value(ty: &Type, krate: &TokenStream) -> TokenStream {
     match types::first_argument(ty) {
-        Some(shown) if types::mentions_tensor(shown) => {
-            types::distributed(shown, krate).into_token_stream()
-        }
+        Some(shown) if types::mentions_tensor(shown) => types::distributed(shown, krate).into_token_stream(),
         _ => types::dtensor(krate, ty.span()),
     }
 }

@@ -47,20 +47,14 @@ fn out(label: &Label, private: &TokenStream) -> TokenStream {
 }
 
 fn wants(list: &List, private: &TokenStream) -> TokenStream {
-    let wants = list
-        .placements
-        .iter()
-        .map(|placement| want(placement, private));
+    let wants = list.placements.iter().map(|placement| want(placement, private));
     quote!(&[#(#wants),*])
 }
 
 fn want(placement: &Placement, private: &TokenStream) -> TokenStream {
     match placement {
         Placement::Shard { dim, ragged } => {
-            let kind = Ident::new(
-                if ragged.is_some() { "Ragged" } else { "Shard" },
-                Span::call_site(),
-            );
+            let kind = Ident::new(if ragged.is_some() { "Ragged" } else { "Shard" }, Span::call_site());
             let dim = Literal::i64_unsuffixed(*dim);
             quote!(#private::Want::#kind(#dim))
         }
@@ -75,16 +69,8 @@ fn want(placement: &Placement, private: &TokenStream) -> TokenStream {
 
 /// The place in the table of the input behind `earlier`, some of which `#[cfg]` may remove.
 pub(crate) fn index(earlier: &[Input]) -> TokenStream {
-    let sure = Literal::usize_unsuffixed(
-        earlier
-            .iter()
-            .filter(|input| conditions(input).is_empty())
-            .count(),
-    );
-    let unsure = earlier
-        .iter()
-        .map(conditions)
-        .filter(|conditions| !conditions.is_empty());
+    let sure = Literal::usize_unsuffixed(earlier.iter().filter(|input| conditions(input).is_empty()).count());
+    let unsure = earlier.iter().map(conditions).filter(|conditions| !conditions.is_empty());
     quote!(#sure #(+ ::core::cfg!(all(#(#unsure),*)) as usize)*)
 }
 

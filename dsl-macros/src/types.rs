@@ -68,12 +68,9 @@ fn class_of_sequence(element: &Type) -> Class {
 /// Whether `ty` is a path that ends in plain `Tensor`.
 pub(crate) fn is_tensor(ty: &Type) -> bool {
     match bare(ty) {
-        Type::Path(TypePath {
-            qself: None, path, ..
-        }) => path
-            .segments
-            .last()
-            .is_some_and(|last| last.ident == "Tensor" && last.arguments.is_none()),
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            path.segments.last().is_some_and(|last| last.ident == "Tensor" && last.arguments.is_none())
+        }
         _ => false,
     }
 }
@@ -115,10 +112,7 @@ pub(crate) fn without_lifetimes(ty: &Type) -> Type {
 
 /// The only type argument of a path that ends in `name`.
 pub(crate) fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
-    let Type::Path(TypePath {
-        qself: None, path, ..
-    }) = bare(ty)
-    else {
+    let Type::Path(TypePath { qself: None, path, .. }) = bare(ty) else {
         return None;
     };
     let last = path.segments.last().filter(|last| last.ident == name)?;
@@ -133,20 +127,14 @@ pub(crate) fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
 
 /// The first type argument of a path that ends in `Result`.
 pub(crate) fn ok_of(path: &mut Path) -> Option<&mut Type> {
-    let last = path
-        .segments
-        .last_mut()
-        .filter(|last| last.ident == "Result")?;
+    let last = path.segments.last_mut().filter(|last| last.ident == "Result")?;
     let PathArguments::AngleBracketed(arguments) = &mut last.arguments else {
         return None;
     };
-    arguments
-        .args
-        .iter_mut()
-        .find_map(|argument| match argument {
-            GenericArgument::Type(ty) => Some(ty),
-            _ => None,
-        })
+    arguments.args.iter_mut().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
 }
 
 /// The first type argument of any path.
@@ -166,15 +154,13 @@ pub(crate) fn first_argument(ty: &Type) -> Option<&Type> {
 /// Whether `ty` is surely no alias of a `Result`.
 pub(crate) fn is_plain(ty: &Type) -> bool {
     const PLAIN: [&str; 25] = [
-        "Tensor", "Vec", "Option", "Box", "Arc", "Rc", "String", "HashMap", "BTreeMap", "bool",
-        "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32",
-        "u64", "u128", "usize",
+        "Tensor", "Vec", "Option", "Box", "Arc", "Rc", "String", "HashMap", "BTreeMap", "bool", "char", "f32", "f64",
+        "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize",
     ];
     match bare(ty) {
-        Type::Path(TypePath { path, .. }) => path
-            .segments
-            .last()
-            .is_some_and(|last| PLAIN.iter().any(|plain| last.ident == plain)),
+        Type::Path(TypePath { path, .. }) => {
+            path.segments.last().is_some_and(|last| PLAIN.iter().any(|plain| last.ident == plain))
+        }
         Type::Macro(_) | Type::Verbatim(_) => false,
         _ => true,
     }
@@ -210,11 +196,9 @@ fn walk(ty: &mut Type, visit: &mut dyn FnMut(&mut Type)) {
         Type::Paren(inner) => walk(&mut inner.elem, visit),
         Type::Group(inner) => walk(&mut inner.elem, visit),
         Type::Tuple(inner) => inner.elems.iter_mut().for_each(|ty| walk(ty, visit)),
-        Type::Path(inner) => inner
-            .path
-            .segments
-            .iter_mut()
-            .for_each(|segment| walk_arguments(&mut segment.arguments, visit)),
+        Type::Path(inner) => {
+            inner.path.segments.iter_mut().for_each(|segment| walk_arguments(&mut segment.arguments, visit))
+        }
         _ => {}
     }
 }

@@ -74,6 +74,24 @@ pub enum Error {
     Tensor(#[source] candle_core::Error),
 }
 
+impl Error {
+    /// The same error with a report that begins by saying what was being done around it.
+    pub(crate) fn within(self, doing: impl fmt::Display) -> Error {
+        let around = |mut report: Report| {
+            report.doing = format!("{doing}: {}", report.doing);
+            report
+        };
+        match self {
+            Error::Placement(report) => Error::Placement(around(report)),
+            Error::Mesh(report) => Error::Mesh(around(report)),
+            Error::Shape(report) => Error::Shape(around(report)),
+            Error::DType(report) => Error::DType(around(report)),
+            Error::Unsupported(report) => Error::Unsupported(around(report)),
+            other => other,
+        }
+    }
+}
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

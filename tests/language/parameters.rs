@@ -46,14 +46,7 @@ fn first(x: &Tensor, _unused: &Tensor, _: usize, _also: f32) -> Result<Tensor> {
 
 #[test]
 fn unused_ones() {
-    let values = on_two(|mesh| {
-        all(&first(
-            &rows(&mesh, 2)?,
-            &replicated(&mesh, &[1.0])?,
-            0,
-            0.0,
-        )?)
-    });
+    let values = on_two(|mesh| all(&first(&rows(&mesh, 2)?, &replicated(&mesh, &[1.0])?, 0, 0.0)?));
     assert_eq!(values, [0.0, 1.0]);
 }
 
@@ -64,10 +57,7 @@ fn r#match(r#fn: &Tensor, r#type: f64) -> Result<Tensor> {
 
 #[test]
 fn raw_identifiers() {
-    assert_eq!(
-        on_two(|mesh| all(&r#match(&rows(&mesh, 2)?, 2.0)?)),
-        [0.0, 2.0]
-    );
+    assert_eq!(on_two(|mesh| all(&r#match(&rows(&mesh, 2)?, 2.0)?)), [0.0, 2.0]);
 }
 
 #[local_map(in = [[Shard(0)], [Replicate], [Shard(0)]], out = [Shard(0)])]
@@ -90,9 +80,7 @@ fn options() {
 }
 
 fn sum(tensors: &[Tensor]) -> Result<Tensor> {
-    tensors[1..]
-        .iter()
-        .try_fold(tensors[0].clone(), |sum, x| sum + x)
+    tensors[1..].iter().try_fold(tensors[0].clone(), |sum, x| sum + x)
 }
 
 #[local_map(in = [[Shard(0)], [Shard(0)], [Shard(0)]], out = [Shard(0)])]
@@ -122,7 +110,7 @@ fn sequences() {
 fn some_are_absent(
     #[cfg(any())] gone: &Tensor,
     x: &Tensor,
-    #[cfg(all())]
+    #[cfg(test)]
     #[allow(unused_variables)]
     here: &Tensor,
     #[cfg(any())] also_gone: usize,
@@ -155,12 +143,6 @@ fn applied(x: &Tensor, f: impl Fn(&Tensor) -> Result<Tensor>, plain: &Tensor) ->
 
 #[test]
 fn closures_and_plain_tensors_pass_through() {
-    let values = on_two(|mesh| {
-        all(&applied(
-            &rows(&mesh, 3)?,
-            Tensor::sqr,
-            &Tensor::new(&[2f32], &Device::Cpu)?,
-        )?)
-    });
+    let values = on_two(|mesh| all(&applied(&rows(&mesh, 3)?, Tensor::sqr, &Tensor::new(&[2f32], &Device::Cpu)?)?));
     assert_eq!(values, [0.0, 2.0, 8.0]);
 }

@@ -26,11 +26,7 @@ fn reduced(x: &Tensor) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
 fn every_reduction() {
     let values = on_two(|mesh| {
         let (avg, max, min, prod) = reduced(&rows(&mesh, 4)?)?;
-        Ok([avg, max, min, prod]
-            .iter()
-            .map(all)
-            .collect::<Result<Vec<_>>>()?
-            .concat())
+        Ok([avg, max, min, prod].iter().map(all).collect::<Result<Vec<_>>>()?.concat())
     });
     assert_eq!(values, [3.0, 3.0, 0.0, 5.0]);
 }
@@ -44,11 +40,7 @@ fn doubled(x: &Tensor) -> Result<Tensor> {
 fn partial_inputs_are_the_addends() {
     let value = on_two(|mesh| {
         let one = Tensor::new(1f32, &Device::Cpu)?;
-        all(&doubled(&DTensor::from_local(
-            one,
-            &mesh,
-            &[Partial(Sum)],
-        )?)?)
+        all(&doubled(&DTensor::from_local(one, &mesh, &[Partial(Sum)])?)?)
     });
     assert_eq!(value, [4.0]);
 }

@@ -39,11 +39,7 @@ fn tensors_without_a_placement_are_plain_and_detached() {
     let values = on_two(|mesh| {
         let x = rows(&mesh, 4)?;
         let weight = Var::new(&[2f32], &Device::Cpu)?;
-        let tensors: [Tensor; 3] = [
-            plain(&x, &weight)?,
-            plain_pair(&x, &weight)?.0,
-            plain_element(&x, &weight)?.0,
-        ];
+        let tensors: [Tensor; 3] = [plain(&x, &weight)?, plain_pair(&x, &weight)?.0, plain_element(&x, &weight)?.0];
         for tensor in &tensors {
             assert_eq!(tensor.dims(), [2]);
             assert!(tensor.sum_all()?.backward()?.get(&weight).is_none());
@@ -173,18 +169,10 @@ fn error_types_of_the_author() {
     let values = on_two(|mesh| {
         let x = rows(&mesh, 4)?;
         assert!(matches!(pairs(&rows(&mesh, 2)?), Err(Mine::Odd(1))));
-        assert!(
-            matches!(pairs(&rows(&mesh, 0)?), Err(Mine::Tensor(error)) if !error.to_string().is_empty())
-        );
+        assert!(matches!(pairs(&rows(&mesh, 0)?), Err(Mine::Tensor(error)) if !error.to_string().is_empty()));
         let elsewhere = pairs(&replicated(&mesh, &[1.0])?);
-        assert!(matches!(
-            elsewhere,
-            Err(Mine::Distributed(local_map::Error::Placement(_)))
-        ));
-        assert_eq!(
-            parsed(&x, "x").unwrap_err().to_string(),
-            "invalid digit found in string"
-        );
+        assert!(matches!(elsewhere, Err(Mine::Distributed(local_map::Error::Placement(_)))));
+        assert_eq!(parsed(&x, "x").unwrap_err().to_string(), "invalid digit found in string");
         let (doubled, number) = parsed(&x, "5").unwrap();
         Ok((pairs(&doubled).unwrap().shape()?.to_vec(), number))
     });

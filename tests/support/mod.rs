@@ -31,10 +31,7 @@ pub(crate) fn on_ranks(ns: &[usize], test: impl Fn(World) -> Result<()> + Sync) 
 }
 
 /// How the launch fails, which must not wait for its deadline.
-pub(crate) fn failure<T, E>(
-    n: usize,
-    program: impl Fn(World) -> std::result::Result<T, E> + Sync,
-) -> Failure
+pub(crate) fn failure<T, E>(n: usize, program: impl Fn(World) -> std::result::Result<T, E> + Sync) -> Failure
 where
     T: Send + std::fmt::Debug,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -47,8 +44,16 @@ where
 
 /// The elements in row-major order; exact for all element types but large i64.
 pub(crate) fn elements(x: &Tensor) -> Vec<f64> {
-    let wide = x.to_dtype(DType::F64).unwrap();
-    wide.flatten_all().unwrap().to_vec1().unwrap()
+    wide(x).flatten_all().unwrap().to_vec1().unwrap()
+}
+
+/// The tensor in f64. candle 0.11.1 never returns from a conversion of f8e4m3 to f64: its `to_f64` calls itself.
+pub(crate) fn wide(x: &Tensor) -> Tensor {
+    let x = match x.dtype() {
+        DType::F8E4M3 => x.to_dtype(DType::F32).unwrap(),
+        _ => x.clone(),
+    };
+    x.to_dtype(DType::F64).unwrap()
 }
 
 /// The numbers 0, 1, 2, .. in this shape.

@@ -5,15 +5,12 @@ use crate::function::Function;
 
 const ASYNC: &str = "an `async` function cannot be a region: a rank that waits elsewhere would keep the others \
                      waiting in a collective; call the region from the async code";
-const CONST: &str =
-    "a `const` function cannot be a region: a region communicates, which only works at run time";
+const CONST: &str = "a `const` function cannot be a region: a region communicates, which only works at run time";
 const EXTERN: &str = "an `extern` function cannot be a region: distributed tensors have no foreign ABI; \
                       call the region from it";
 const VARIADIC: &str = "a variadic function cannot be a region: every parameter needs a type";
-const NO_BODY: &str =
-    "a region needs a body: annotate the methods of the `impl` blocks, not the trait's declaration";
-const PLACE: &str =
-    "`#[place(..)]` is not available yet: write the placements of all parameters in `in`";
+const NO_BODY: &str = "a region needs a body: annotate the methods of the `impl` blocks, not the trait's declaration";
+const PLACE: &str = "`#[place(..)]` is not available yet: write the placements of all parameters in `in`";
 
 /// Notes what makes `function` unfit.
 pub(crate) fn check(function: &Function, errors: &mut Errors) {

@@ -7,7 +7,8 @@ use crate::function::compact;
 use crate::model::{Parameter, Region};
 use crate::types::{self, Class};
 
-const CONTAINER: &str = "only `Tensor`, `&Tensor`, and `Option`, `Vec`, slices and arrays of them have placements, write `_`";
+const CONTAINER: &str =
+    "only `Tensor`, `&Tensor`, and `Option`, `Vec`, slices and arrays of them have placements, write `_`";
 
 /// Notes mistakes about parameters; true when it is known which of them are distributed.
 pub(crate) fn check(region: &Region, errors: &mut Errors) -> bool {
@@ -18,15 +19,9 @@ pub(crate) fn check(region: &Region, errors: &mut Errors) -> bool {
         Some(Inputs::Each(entries)) if entries.items.len() != region.parameters.len() => {
             wrong_count(region, entries, errors);
         }
-        _ => region
-            .parameters
-            .iter()
-            .for_each(|parameter| fits(parameter, errors)),
+        _ => region.parameters.iter().for_each(|parameter| fits(parameter, errors)),
     }
-    let all_readable = region
-        .parameters
-        .iter()
-        .all(|it| !matches!(it.entry, Some(Entry::Unreadable(_))));
+    let all_readable = region.parameters.iter().all(|it| !matches!(it.entry, Some(Entry::Unreadable(_))));
     all_readable && errors.count() == before
 }
 
@@ -36,29 +31,17 @@ fn wrong_count(region: &Region, entries: &Entries, errors: &mut Errors) {
         "`{}` has {}{}, but `in` has {}",
         region.function.name(),
         counted(wanted, "parameter", "parameters"),
-        if region.function.sig.receiver().is_some() {
-            " beside `self`"
-        } else {
-            ""
-        },
+        if region.function.sig.receiver().is_some() { " beside `self`" } else { "" },
         counted(given, "entry", "entries"),
     );
     if let Some(surplus) = entries.items.get(wanted) {
         return left_over(surplus, &counts, errors);
     }
-    let without: Vec<String> = region
-        .parameters
-        .iter()
-        .skip(given)
-        .map(Parameter::name)
-        .collect();
+    let without: Vec<String> = region.parameters.iter().skip(given).map(Parameter::name).collect();
     let have = if without.len() == 1 { "has" } else { "have" };
     errors.at(
         entries.span,
-        format!(
-            "{counts}: {} {have} none; write `_` for a parameter that is not distributed",
-            listed(&without)
-        ),
+        format!("{counts}: {} {have} none; write `_` for a parameter that is not distributed", listed(&without)),
     );
 }
 
@@ -74,10 +57,7 @@ fn fits(parameter: &Parameter, errors: &mut Errors) {
     };
     match list {
         Some(list) => errors.at(list.span, message),
-        None => errors.under(
-            &parameter.written.ty,
-            format!("{message}, or give it `_` in `in`"),
-        ),
+        None => errors.under(&parameter.written.ty, format!("{message}, or give it `_` in `in`")),
     }
 }
 
@@ -90,12 +70,8 @@ fn complaint(parameter: &Parameter, listed: bool) -> Option<String> {
         Class::Other => "only a `Tensor` has placements, write `_`",
         Class::Sequence => "take `&[Tensor]`",
         Class::RefOption => "take `Option<&Tensor>`",
-        Class::Mutable => {
-            "a body must not write its inputs, take `&Tensor` and return the new value"
-        }
+        Class::Mutable => "a body must not write its inputs, take `&Tensor` and return the new value",
         Class::Tuple => "tuples are not available yet, take their tensors as parameters",
     };
-    Some(format!(
-        "parameter `{name}` of type `{ty}` cannot be distributed: {advice}"
-    ))
+    Some(format!("parameter `{name}` of type `{ty}` cannot be distributed: {advice}"))
 }

@@ -45,14 +45,8 @@ fn placed(entries: &Entries) -> Vec<&List> {
 
 fn nothing_ragged(list: &List, errors: &mut Errors) {
     for placement in &list.placements {
-        if let Placement::Shard {
-            ragged: Some(span),
-            dim,
-        } = placement
-        {
-            let message = format!(
-                "`ragged` is for `out`: an input brings its lengths along, write `Shard({dim})`"
-            );
+        if let Placement::Shard { ragged: Some(span), dim } = placement {
+            let message = format!("`ragged` is for `out`: an input brings its lengths along, write `Shard({dim})`");
             errors.at(*span, message);
         }
     }
@@ -81,11 +75,7 @@ fn partial(placement: &Placement) -> Option<(Op, Span)> {
 
 /// Every list speaks of the same mesh, so the odd one is wrong: the one that most others disagree with.
 fn same_axis_count(lists: &[&List], errors: &mut Errors) {
-    let counts: Vec<usize> = lists
-        .iter()
-        .map(|list| list.placements.len())
-        .filter(|count| *count > 0)
-        .collect();
+    let counts: Vec<usize> = lists.iter().map(|list| list.placements.len()).filter(|count| *count > 0).collect();
     let Some(usual) = most_frequent(&counts) else {
         return;
     };
@@ -95,11 +85,7 @@ fn same_axis_count(lists: &[&List], errors: &mut Errors) {
             let message = format!(
                 "this list has {}, but {} has {usual}: every list needs one per mesh axis",
                 counted(count, "placement", "placements"),
-                if counts.len() == 2 {
-                    "the other"
-                } else {
-                    "every other"
-                },
+                if counts.len() == 2 { "the other" } else { "every other" },
             );
             errors.at(list.span, message);
         }
@@ -110,8 +96,5 @@ fn same_axis_count(lists: &[&List], errors: &mut Errors) {
 fn most_frequent(counts: &[usize]) -> Option<usize> {
     let frequency = |count: usize| counts.iter().filter(|other| **other == count).count();
     let highest = counts.iter().map(|count| frequency(*count)).max()?;
-    counts
-        .iter()
-        .copied()
-        .find(|count| frequency(*count) == highest)
+    counts.iter().copied().find(|count| frequency(*count) == highest)
 }

@@ -47,18 +47,9 @@ fn one(region: &Region, list: &List, errors: &mut Errors) {
         [] => errors.at(list.span, nothing_to_label(region)),
         many if many.len() == list.placements.len() => errors.at(
             list.span,
-            format!(
-                "{}: write one list per value, as in `[[Shard(0)], _]`",
-                counts(region, many.len(), 1)
-            ),
+            format!("{}: write one list per value, as in `[[Shard(0)], _]`", counts(region, many.len(), 1)),
         ),
-        many => errors.at(
-            list.span,
-            format!(
-                "{}: write `_` for a plain value",
-                counts(region, many.len(), 1)
-            ),
-        ),
+        many => errors.at(list.span, format!("{}: write `_` for a plain value", counts(region, many.len(), 1))),
     }
 }
 
@@ -116,10 +107,7 @@ fn counts(region: &Region, returned: usize, given: usize) -> String {
 }
 
 fn nothing_to_label(region: &Region) -> String {
-    format!(
-        "`{}` returns no value to label: write `out = _`",
-        region.function.name()
-    )
+    format!("`{}` returns no value to label: write `out = _`", region.function.name())
 }
 
 fn can_be_labelled(ty: &Type, span: Span, errors: &mut Errors) {
@@ -129,14 +117,10 @@ fn can_be_labelled(ty: &Type, span: Span, errors: &mut Errors) {
             format!("an output of type `{shown}` cannot be labelled: return an owned `Tensor`")
         }
         Type::Tuple(_) if types::mentions_tensor(ty) => {
-            format!(
-                "an output of type `{shown}` cannot be labelled: tuple entries are not available yet"
-            )
+            format!("an output of type `{shown}` cannot be labelled: tuple entries are not available yet")
         }
         _ if types::mentions_tensor(ty) => return,
-        _ => format!(
-            "an output of type `{shown}` cannot be labelled: it shows no `Tensor`, write `_`"
-        ),
+        _ => format!("an output of type `{shown}` cannot be labelled: it shows no `Tensor`, write `_`"),
     };
     errors.at(span, message);
 }

@@ -58,45 +58,26 @@ fn every_placement() {
     );
     for op in crate::ast::Op::NAMES {
         let want = format!("P::Want::Partial(P::Op::{op})");
-        assert_holds(
-            &format!("out = [Partial({op})]"),
-            "fn f(x: Tensor) -> Tensor {}",
-            &want,
-        );
+        assert_holds(&format!("out = [Partial({op})]"), "fn f(x: Tensor) -> Tensor {}", &want);
     }
 }
 
 #[test]
 fn the_ends_of_the_dim_range() {
     let item = "fn f(x: Tensor) -> Tensor {}";
-    assert_holds(
-        "out = [Shard(9223372036854775807)]",
-        item,
-        "P::Want::Shard(9223372036854775807)",
-    );
-    assert_holds(
-        "out = [Shard(-9223372036854775808)]",
-        item,
-        "P::Want::Shard(-9223372036854775808)",
-    );
+    assert_holds("out = [Shard(9223372036854775807)]", item, "P::Want::Shard(9223372036854775807)");
+    assert_holds("out = [Shard(-9223372036854775808)]", item, "P::Want::Shard(-9223372036854775808)");
 }
 
 #[test]
 fn flags_mesh_and_crate() {
-    assert_holds(
-        "out = [Replicate], check, reshard",
-        "fn f(x: Tensor) -> Tensor {}",
-        ").reshard().check();",
-    );
+    assert_holds("out = [Replicate], check, reshard", "fn f(x: Tensor) -> Tensor {}", ").reshard().check();");
     assert_holds(
         "mesh = mesh_of::<A, B>(n, 1), out = [Replicate],",
         "fn f(n: usize) -> Tensor {}",
         "let mut __call = __REGION.call_on(&(mesh_of::<A, B>(n, 1)));",
     );
-    let renamed = expand(
-        "out = [Replicate], crate = crate::lm",
-        "fn f(x: Tensor) -> Loss {}",
-    );
+    let renamed = expand("out = [Replicate], crate = crate::lm", "fn f(x: Tensor) -> Loss {}");
     assert!(!renamed.contains("local_map"), "{renamed}");
     assert!(renamed.contains("crate::lm::DTensor"), "{renamed}");
 }
@@ -115,22 +96,12 @@ fn every_distributed_type() {
         ("[Tensor; N]", "[::local_map::DTensor; N]"),
         ("[&Tensor; N]", "[&::local_map::DTensor; N]"),
         ("Option<&[Tensor]>", "Option<&[::local_map::DTensor]>"),
-        (
-            "[Option<Vec<Tensor>>; N]",
-            "[Option<Vec<::local_map::DTensor>>; N]",
-        ),
+        ("[Option<Vec<Tensor>>; N]", "[Option<Vec<::local_map::DTensor>>; N]"),
     ];
     for (written, wrapped) in types {
         let item = format!("fn f<'a, const N: usize>(x: {written}) {{}}");
-        assert_holds(
-            "out = _, in = [[Shard(0)]]",
-            &item,
-            &format!("(x: {wrapped})"),
-        );
-        let inner = format!(
-            "let x: {} = __locals.take(__input0);",
-            written.replace("'a ", "")
-        );
+        assert_holds("out = _, in = [[Shard(0)]]", &item, &format!("(x: {wrapped})"));
+        let inner = format!("let x: {} = __locals.take(__input0);", written.replace("'a ", ""));
         assert_holds("out = _", &item, &inner);
     }
 }
@@ -160,11 +131,7 @@ fn other_types_are_passed_through() {
 fn underscore_keeps_a_tensor_plain() {
     for ty in ["&Tensor", "&mut Tensor", "&Vec<Tensor>", "(Tensor, f32)"] {
         let item = format!("fn f(x: {ty}, y: &Tensor) {{}}");
-        assert_holds(
-            "out = _, in = [_, [Replicate]]",
-            &item,
-            &format!("(x: {ty}, y: &::local_map::DTensor)"),
-        );
+        assert_holds("out = _, in = [_, [Replicate]]", &item, &format!("(x: {ty}, y: &::local_map::DTensor)"));
     }
 }
 
@@ -200,26 +167,14 @@ fn conditional_parameters_shift_the_index() {
         item,
         r#"&[#[cfg(a)] P::Param::any("x"), P::Param::any("y"), #[cfg(b)] P::Param::any("z"),"#,
     );
-    assert_holds(
-        "out = _",
-        item,
-        "#[cfg(a)] let __input0 = __call.input(0, x);",
-    );
-    assert_holds(
-        "out = _",
-        item,
-        "let __input1 = __call.input(0 + ::core::cfg!(all(a)) as usize, y);",
-    );
+    assert_holds("out = _", item, "#[cfg(a)] let __input0 = __call.input(0, x);");
+    assert_holds("out = _", item, "let __input1 = __call.input(0 + ::core::cfg!(all(a)) as usize, y);");
     assert_holds(
         "out = _",
         item,
         "let __input3 = __call.input(1 + ::core::cfg!(all(a)) as usize + ::core::cfg!(all(b)) as usize, w);",
     );
-    assert_holds(
-        "out = _",
-        item,
-        "#[cfg(b)] #[allow(unused)] let z: &Tensor = __locals.take(__input2);",
-    );
+    assert_holds("out = _", item, "#[cfg(b)] #[allow(unused)] let z: &Tensor = __locals.take(__input2);");
     assert_holds("out = _", item, "#[cfg(b)] z: &::local_map::DTensor");
 }
 
@@ -250,37 +205,16 @@ fn inner_attributes_move_out_of_the_body() {
 fn results_with_one_label() {
     let cases = [
         ("Result<Tensor>", "Result<::local_map::DTensor>"),
-        (
-            "anyhow::Result<Tensor>",
-            "anyhow::Result<::local_map::DTensor>",
-        ),
-        (
-            "Result<Tensor, MyError>",
-            "Result<::local_map::DTensor, MyError>",
-        ),
+        ("anyhow::Result<Tensor>", "anyhow::Result<::local_map::DTensor>"),
+        ("Result<Tensor, MyError>", "Result<::local_map::DTensor, MyError>"),
         ("Result<Vec<Tensor>>", "Result<Vec<::local_map::DTensor>>"),
         ("Tensor", "::local_map::Result<::local_map::DTensor>"),
-        (
-            "[Tensor; 2]",
-            "::local_map::Result<[::local_map::DTensor; 2]>",
-        ),
-        (
-            "Option<Tensor>",
-            "::local_map::Result<Option<::local_map::DTensor>>",
-        ),
+        ("[Tensor; 2]", "::local_map::Result<[::local_map::DTensor; 2]>"),
+        ("Option<Tensor>", "::local_map::Result<Option<::local_map::DTensor>>"),
         ("Loss", "<Loss as P::Outcome>::With<::local_map::DTensor>"),
-        (
-            "Res<Tensor>",
-            "<Res<Tensor> as P::Outcome>::With<::local_map::DTensor>",
-        ),
-        (
-            "Res<Vec<Tensor>>",
-            "<Res<Vec<Tensor>> as P::Outcome>::With<Vec<::local_map::DTensor>>",
-        ),
-        (
-            "Out<MyError>",
-            "<Out<MyError> as P::Outcome>::With<::local_map::DTensor>",
-        ),
+        ("Res<Tensor>", "<Res<Tensor> as P::Outcome>::With<::local_map::DTensor>"),
+        ("Res<Vec<Tensor>>", "<Res<Vec<Tensor>> as P::Outcome>::With<Vec<::local_map::DTensor>>"),
+        ("Out<MyError>", "<Out<MyError> as P::Outcome>::With<::local_map::DTensor>"),
     ];
     for (written, wrapped) in cases {
         let item = format!("fn f(x: &Tensor) -> {written} {{}}");
@@ -300,21 +234,14 @@ fn results_without_a_label() {
         ("Option<Tensor>", "::local_map::Result<Option<Tensor>>"),
         ("f32", "::local_map::Result<f32>"),
         ("()", "::local_map::Result<()>"),
-        (
-            "Loss",
-            "<Loss as P::Outcome>::With<<Loss as P::Outcome>::Value>",
-        ),
+        ("Loss", "<Loss as P::Outcome>::With<<Loss as P::Outcome>::Value>"),
     ];
     for (written, wrapped) in cases {
         for out in ["out = _", "out = []"] {
             let item = format!("fn f(x: &Tensor) -> {written} {{}}");
             assert_holds(out, &item, &format!("-> {wrapped} {{"));
             assert_holds(out, &item, "&[P::Out::Plain]");
-            let marker = if written == "Result<Tensor>" {
-                "Detached"
-            } else {
-                "Plain"
-            };
+            let marker = if written == "Result<Tensor>" { "Detached" } else { "Plain" };
             assert_holds(out, &item, &format!("run::<P::{marker}, _, _>"));
         }
     }
@@ -334,11 +261,7 @@ fn tensors_without_a_label_are_detached() {
         let item = format!("fn f(x: &Tensor) -> {written} {{}}");
         assert_holds("out = _", &item, &format!("run::<{markers}, _, _>"));
     }
-    assert_holds(
-        "out = _",
-        "fn f(x: &Tensor) -> Result<(Tensor, f32)> {}",
-        "&[P::Out::Plain, P::Out::Plain]",
-    );
+    assert_holds("out = _", "fn f(x: &Tensor) -> Result<(Tensor, f32)> {}", "&[P::Out::Plain, P::Out::Plain]");
     assert_holds(
         "out = [_, [Replicate], _]",
         "fn f(x: &Tensor) -> Result<(Tensor, Tensor, Option<Tensor>)> {}",
@@ -352,21 +275,13 @@ fn results_that_are_tuples() {
     let item = "fn f(x: &Tensor) -> Result<(Tensor, f32)> {}";
     assert_holds(out, item, "-> Result<(::local_map::DTensor, f32,)> {");
     assert_holds(out, item, "run::<(P::Dist, P::Plain,), _, _>");
-    assert_holds(
-        out,
-        item,
-        "&[P::Out::Placed(&[P::Want::Replicate]), P::Out::Plain]",
-    );
+    assert_holds(out, item, "&[P::Out::Placed(&[P::Want::Replicate]), P::Out::Plain]");
     assert_holds(
         "out = [_, [Replicate]]",
         "fn f(x: &Tensor) -> (Tensor, Option<Tensor>) {}",
         "-> ::local_map::Result<(Tensor, Option<::local_map::DTensor>,)> {",
     );
-    assert_holds(
-        "out = [[Replicate]]",
-        "fn f(x: &Tensor) -> Result<(Tensor,)> {}",
-        "run::<(P::Dist,), _, _>",
-    );
+    assert_holds("out = [[Replicate]]", "fn f(x: &Tensor) -> Result<(Tensor,)> {}", "run::<(P::Dist,), _, _>");
 }
 
 #[test]
@@ -388,18 +303,8 @@ fn the_body_is_not_parsed() {
 #[test]
 fn invisible_groups_are_seen_through() {
     use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-    let group = |text: &str| {
-        TokenStream::from(TokenTree::Group(Group::new(
-            Delimiter::None,
-            super::tokens(text),
-        )))
-    };
-    let (list, number, ty, block) = (
-        group("[Shard(0)]"),
-        group("-1"),
-        group("&Tensor"),
-        group("{ 1 }"),
-    );
+    let group = |text: &str| TokenStream::from(TokenTree::Group(Group::new(Delimiter::None, super::tokens(text))));
+    let (list, number, ty, block) = (group("[Shard(0)]"), group("-1"), group("&Tensor"), group("{ 1 }"));
     let mut errors = crate::errors::Errors::default();
     let item = crate::expansion(
         quote::quote!(in = [#list], out = [Shard(#number)]),
@@ -407,8 +312,5 @@ fn invisible_groups_are_seen_through() {
         &mut errors,
     );
     assert_eq!(errors.count(), 0);
-    assert!(
-        super::normal(&item.to_string()).contains("Want::Shard(-1)"),
-        "{item}"
-    );
+    assert!(super::normal(&item.to_string()).contains("Want::Shard(-1)"), "{item}");
 }

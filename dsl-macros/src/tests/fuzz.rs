@@ -108,12 +108,8 @@ fn attribute(random: &mut Random, depth: usize) -> String {
     for _ in 0..random.below(8) {
         let (open, close) = [("(", ")"), ("[", "]"), ("{", "}")][random.below(3)];
         match random.below(4) {
-            0 if depth > 0 => {
-                text.push_str(&format!("{open}{}{close} ", attribute(random, depth - 1)))
-            }
-            1 if depth > 0 => {
-                text.push_str(&format!("[Shard(0), {}] ", attribute(random, depth - 1)))
-            }
+            0 if depth > 0 => text.push_str(&format!("{open}{}{close} ", attribute(random, depth - 1))),
+            1 if depth > 0 => text.push_str(&format!("[Shard(0), {}] ", attribute(random, depth - 1))),
             _ => text.push_str(&format!("{} ", random.of(&WORDS))),
         }
     }
@@ -122,48 +118,27 @@ fn attribute(random: &mut Random, depth: usize) -> String {
 
 fn likely_attribute(random: &mut Random) -> String {
     let (first, second) = (attribute(random, 2), attribute(random, 3));
-    format!(
-        "in = [[{first}]], out = [{second}], {}",
-        attribute(random, 1)
-    )
+    format!("in = [[{first}]], out = [{second}], {}", attribute(random, 1))
 }
 
 fn function(random: &mut Random) -> String {
     let parameters: Vec<String> = (0..random.below(4))
-        .map(|at| {
-            format!(
-                "{}p{at}: {}",
-                random.of(&["", "mut ", "_"]),
-                random.of(&TYPES)
-            )
-        })
+        .map(|at| format!("{}p{at}: {}", random.of(&["", "mut ", "_"]), random.of(&TYPES)))
         .collect();
-    format!(
-        "{} fn f({}) {} {{ body }}",
-        random.of(&QUALIFIERS),
-        parameters.join(", "),
-        random.of(&RESULTS)
-    )
+    format!("{} fn f({}) {} {{ body }}", random.of(&QUALIFIERS), parameters.join(", "), random.of(&RESULTS))
 }
 
 #[test]
 fn random_attributes_never_panic() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for round in 0..20_000 {
-        let args = if round % 2 == 0 {
-            attribute(&mut random, 3)
-        } else {
-            likely_attribute(&mut random)
-        };
+        let args = if round % 2 == 0 { attribute(&mut random, 3) } else { likely_attribute(&mut random) };
         let item = function(&mut random);
         let Ok(tokens) = args.parse::<TokenStream>() else {
             continue;
         };
         let out = crate::attribute(tokens, item.parse().unwrap()).to_string();
-        assert!(
-            syn::parse_str::<syn::File>(&out).is_ok(),
-            "{args}\n{item}\n{out}"
-        );
+        assert!(syn::parse_str::<syn::File>(&out).is_ok(), "{args}\n{item}\n{out}");
     }
 }
 

@@ -24,12 +24,7 @@ fn run(args: &str, item: &str) -> (TokenStream, Vec<(String, String)>) {
     let mut errors = Errors::default();
     let item = crate::expansion(tokens(args), tokens(item), &mut errors);
     let errors = errors.into_error().into_iter().flatten();
-    let errors = errors.map(|error| {
-        (
-            error.to_string(),
-            error.span().source_text().unwrap_or_default(),
-        )
-    });
+    let errors = errors.map(|error| (error.to_string(), error.span().source_text().unwrap_or_default()));
     (item, errors.collect())
 }
 

@@ -6,9 +6,7 @@ use super::{normal, run};
 fn still_has(args: &str, item: &str, signature: &str) {
     let (out, errors) = run(args, item);
     assert!(!errors.is_empty(), "{args}");
-    syn::parse2::<crate::function::Function>(out.clone())
-        .map(drop)
-        .unwrap();
+    syn::parse2::<crate::function::Function>(out.clone()).map(drop).unwrap();
     let out = normal(&out.to_string());
     assert!(out.contains(&normal(signature)), "{out}");
 }
@@ -16,14 +14,7 @@ fn still_has(args: &str, item: &str, signature: &str) {
 #[test]
 fn wrong_lists_count_as_lists() {
     let signature = "(x: &::local_map::DTensor) -> Result<::local_map::DTensor> {";
-    for args in [
-        "out = [Srd(0)]",
-        "",
-        "out = 3",
-        "out = [Shard(0)], in = [[Wrong]]",
-        "out",
-        "out = [[Shard(0)], _]",
-    ] {
+    for args in ["out = [Srd(0)]", "", "out = 3", "out = [Shard(0)], in = [[Wrong]]", "out", "out = [[Shard(0)], _]"] {
         still_has(args, "fn f(x: &Tensor) -> Result<Tensor> { x }", signature);
     }
 }
@@ -39,16 +30,8 @@ fn wrong_counts_are_guessed_by_type() {
 
 #[test]
 fn the_body_stays_where_it_can_run() {
-    still_has(
-        "out = [Srd(0)]",
-        "fn f(x: &Tensor) -> Tensor { body }",
-        "{ body } }) }",
-    );
-    still_has(
-        "out = _",
-        "extern \"C\" fn f(x: &Tensor) { body }",
-        "{ body } }) }",
-    );
+    still_has("out = [Srd(0)]", "fn f(x: &Tensor) -> Tensor { body }", "{ body } }) }");
+    still_has("out = _", "extern \"C\" fn f(x: &Tensor) { body }", "{ body } }) }");
 }
 
 #[test]
@@ -64,11 +47,7 @@ fn the_body_goes_where_it_cannot() {
 
 #[test]
 fn other_items_stay_as_they_were() {
-    for item in [
-        "struct S;",
-        "impl S { fn f() {} }",
-        "fn f(x: &Tensor) -> Pair { x }",
-    ] {
+    for item in ["struct S;", "impl S { fn f() {} }", "fn f(x: &Tensor) -> Pair { x }"] {
         let (out, errors) = run("out = [[Shard(0)], _]", item);
         assert_eq!(errors.len(), 1);
         assert_eq!(normal(&out.to_string()), normal(item));
@@ -77,11 +56,7 @@ fn other_items_stay_as_they_were() {
 
 #[test]
 fn declarations_keep_the_wrapper_signature() {
-    let (out, _) = run(
-        "out = [Replicate]",
-        "fn f(&self, x: &Tensor) -> Result<Tensor>;",
-    );
-    let expected =
-        "#[track_caller] fn f(&self, x: &::local_map::DTensor) -> Result<::local_map::DTensor>;";
+    let (out, _) = run("out = [Replicate]", "fn f(&self, x: &Tensor) -> Result<Tensor>;");
+    let expected = "#[track_caller] fn f(&self, x: &::local_map::DTensor) -> Result<::local_map::DTensor>;";
     assert_eq!(normal(&out.to_string()), normal(expected));
 }

@@ -23,12 +23,7 @@ fn lists_against_each_other() {
         "[Shard(0), Replicate]",
         "this list has 2 placements, but every other has 1: every list needs one per mesh axis",
     );
-    refused(
-        "out = _, in = [[]]",
-        ONE,
-        "[]",
-        "an empty list places nothing: write one placement per mesh axis, or `_`",
-    );
+    refused("out = _, in = [[]]", ONE, "[]", "an empty list places nothing: write one placement per mesh axis, or `_`");
 }
 
 #[test]
@@ -79,14 +74,8 @@ fn types_of_inputs() {
         "Option<&Vec<Tensor>>",
         "parameter `x` of type `Option<&Vec<Tensor>>` cannot be distributed: take `&[Tensor]`, or give it `_` in `in`",
     );
-    for ty in [
-        "Vec<&Tensor>",
-        "&[&Tensor]",
-        "&[Tensor; 2]",
-        "Vec<Option<Tensor>>",
-    ] {
-        let message =
-            format!("parameter `x` of type `{ty}` cannot be distributed: take `&[Tensor]`");
+    for ty in ["Vec<&Tensor>", "&[&Tensor]", "&[Tensor; 2]", "Vec<Option<Tensor>>"] {
+        let message = format!("parameter `x` of type `{ty}` cannot be distributed: take `&[Tensor]`");
         let item = format!("fn f(x: {ty}) {{}}");
         refused("out = _, in = [[Shard(0)]]", &item, "[Shard(0)]", &message);
     }
@@ -133,12 +122,7 @@ fn counts_of_outputs() {
         "_",
         "`f` returns 2 values, but `out` has 3 entries: this one is left over",
     );
-    refused(
-        "out = [[Replicate], _]",
-        ONE,
-        "_",
-        "`f` returns 1 value, but `out` has 2 entries: this one is left over",
-    );
+    refused("out = [[Replicate], _]", ONE, "_", "`f` returns 1 value, but `out` has 2 entries: this one is left over");
     refused(
         "out = [Shard(0), Replicate]",
         PAIR,
@@ -163,18 +147,8 @@ fn counts_of_outputs() {
 #[test]
 fn types_of_outputs() {
     let nothing = "`f` returns no value to label: write `out = _`";
-    refused(
-        "out = [Replicate]",
-        "fn f(x: &Tensor) {}",
-        "[Replicate]",
-        nothing,
-    );
-    refused(
-        "out = [_]",
-        "fn f(x: &Tensor) -> Result<()> {}",
-        "[_]",
-        nothing,
-    );
+    refused("out = [Replicate]", "fn f(x: &Tensor) {}", "[Replicate]", nothing);
+    refused("out = [_]", "fn f(x: &Tensor) -> Result<()> {}", "[_]", nothing);
     refused(
         "out = [[Replicate], [Shard(0)]]",
         PAIR,
@@ -198,10 +172,7 @@ fn types_of_outputs() {
 #[test]
 fn the_number_of_outputs() {
     let item = |count: usize| format!("fn f(x: &Tensor) -> ({}) {{}}", "Tensor,".repeat(count));
-    for out in [
-        "out = _".to_owned(),
-        format!("out = [{}]", "[Replicate],".repeat(9)),
-    ] {
+    for out in ["out = _".to_owned(), format!("out = [{}]", "[Replicate],".repeat(9))] {
         let (_, errors) = run(&out, &item(9));
         assert_eq!(errors.len(), 1);
         assert_eq!(
@@ -216,18 +187,8 @@ fn the_number_of_outputs() {
 fn mesh_is_needed() {
     let message = "no parameter of `f` is distributed, so nothing gives the mesh of this output: \
                    add `mesh = ..`, as in `mesh = mesh` for a parameter `mesh: &DeviceMesh`";
-    refused(
-        "out = [Shard(0)]",
-        "fn f(n: usize) -> Tensor {}",
-        "[Shard(0)]",
-        message,
-    );
-    refused(
-        "out = [_, [Replicate]], in = [_]",
-        "fn f(x: &Tensor) -> (u8, Tensor) {}",
-        "[Replicate]",
-        message,
-    );
+    refused("out = [Shard(0)]", "fn f(n: usize) -> Tensor {}", "[Shard(0)]", message);
+    refused("out = [_, [Replicate]], in = [_]", "fn f(x: &Tensor) -> (u8, Tensor) {}", "[Replicate]", message);
     refused(
         "out = _",
         "fn f(n: usize) {}",
@@ -236,61 +197,21 @@ fn mesh_is_needed() {
          add `mesh = ..`, as in `mesh = mesh` for a parameter `mesh: &DeviceMesh`",
     );
     // Not where it is unknown what was meant.
-    assert_eq!(
-        run(
-            "out = [Shard(0)], in = [[Shard(0)]]",
-            "fn f(n: u8) -> Tensor {}"
-        )
-        .1
-        .len(),
-        1
-    );
+    assert_eq!(run("out = [Shard(0)], in = [[Shard(0)]]", "fn f(n: u8) -> Tensor {}").1.len(), 1);
 }
 
 #[test]
 fn functions_that_cannot_be_regions() {
     let refusals = [
-        (
-            "async fn f() {}",
-            "async",
-            "an `async` function cannot be a region: ",
-        ),
-        (
-            "const fn f() {}",
-            "const",
-            "a `const` function cannot be a region: ",
-        ),
-        (
-            "extern \"C\" fn f() {}",
-            "extern",
-            "an `extern` function cannot be a region: ",
-        ),
-        (
-            "unsafe fn f(x: u8, ...) {}",
-            "...",
-            "a variadic function cannot be a region: ",
-        ),
+        ("async fn f() {}", "async", "an `async` function cannot be a region: "),
+        ("const fn f() {}", "const", "a `const` function cannot be a region: "),
+        ("extern \"C\" fn f() {}", "extern", "an `extern` function cannot be a region: "),
+        ("unsafe fn f(x: u8, ...) {}", "...", "a variadic function cannot be a region: "),
         ("fn f();", "f", "a region needs a body: "),
-        (
-            "pub struct S;",
-            "struct",
-            "`#[local_map]` goes on a function",
-        ),
-        (
-            "/// docs\nimpl S {}",
-            "impl",
-            "`#[local_map]` goes on a function: put it on the methods inside",
-        ),
-        (
-            "unsafe trait T {}",
-            "unsafe",
-            "`#[local_map]` goes on a function",
-        ),
-        (
-            "type F = fn();",
-            "type",
-            "`#[local_map]` goes on a function",
-        ),
+        ("pub struct S;", "struct", "`#[local_map]` goes on a function"),
+        ("/// docs\nimpl S {}", "impl", "`#[local_map]` goes on a function: put it on the methods inside"),
+        ("unsafe trait T {}", "unsafe", "`#[local_map]` goes on a function"),
+        ("type F = fn();", "type", "`#[local_map]` goes on a function"),
     ];
     for (item, under, start) in refusals {
         let (_, errors) = run("out = _", item);
@@ -307,17 +228,7 @@ fn many_mistakes_are_reported_at_once() {
         "async fn f(x: &Tensor, y: &Tensor, n: f32) -> Result<Tensor> {}",
     );
     let under: Vec<&str> = errors.iter().map(|(_, under)| under.as_str()).collect();
-    let expected = [
-        "Sard",
-        "x",
-        "reshrd",
-        "mesh",
-        "(1)",
-        "Mxa",
-        "grad",
-        "async",
-        "[Replicate]",
-        "[Replicate(1), Partial(Mxa)]",
-    ];
+    let expected =
+        ["Sard", "x", "reshrd", "mesh", "(1)", "Mxa", "grad", "async", "[Replicate]", "[Replicate(1), Partial(Mxa)]"];
     assert_eq!(under, expected, "{errors:#?}");
 }

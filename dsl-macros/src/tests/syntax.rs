@@ -4,36 +4,16 @@ use super::{ONE, PAIR, refused, run};
 
 #[test]
 fn unknown_words() {
-    refused(
-        "out = [Sharded(0)]",
-        ONE,
-        "Sharded",
-        "unknown placement `Sharded`: did you mean `Shard`?",
-    );
-    refused(
-        "out = [Blob]",
-        ONE,
-        "Blob",
-        "unknown placement `Blob`: known are `Shard`, `Replicate` and `Partial`",
-    );
-    refused(
-        "out = [Partial(sum)]",
-        ONE,
-        "sum",
-        "unknown op `sum`: did you mean `Sum`?",
-    );
+    refused("out = [Sharded(0)]", ONE, "Sharded", "unknown placement `Sharded`: did you mean `Shard`?");
+    refused("out = [Blob]", ONE, "Blob", "unknown placement `Blob`: known are `Shard`, `Replicate` and `Partial`");
+    refused("out = [Partial(sum)]", ONE, "sum", "unknown op `sum`: did you mean `Sum`?");
     refused(
         "out = [Partial(Mean)]",
         ONE,
         "Mean",
         "unknown op `Mean`: known are `Sum`, `Avg`, `Max`, `Min`, `Prod`, `Any` and `All`",
     );
-    refused(
-        "out = _, reshrad",
-        ONE,
-        "reshrad",
-        "unknown key `reshrad`: did you mean `reshard`?",
-    );
+    refused("out = _, reshrad", ONE, "reshrad", "unknown key `reshrad`: did you mean `reshard`?");
     refused(
         "out = _, zebra = 1",
         ONE,
@@ -46,18 +26,12 @@ fn unknown_words() {
         "Shard",
         "`Shard` is a placement: write it in `in` or `out`, as in `out = [Shard(0)]`",
     );
-    refused(
-        "out = _, 7",
-        ONE,
-        "7",
-        "expected one of `in`, `out`, `mesh`, `reshard`, `check` and `crate`",
-    );
+    refused("out = _, 7", ONE, "7", "expected one of `in`, `out`, `mesh`, `reshard`, `check` and `crate`");
 }
 
 #[test]
 fn shard() {
-    let needs =
-        "`Shard` needs the tensor dim that it splits: `Shard(0)`, or `Shard(-1)` for the last";
+    let needs = "`Shard` needs the tensor dim that it splits: `Shard(0)`, or `Shard(-1)` for the last";
     refused("out = [Shard]", ONE, "Shard", needs);
     refused("out = [Shard()]", ONE, "()", needs);
     refused(
@@ -66,66 +40,31 @@ fn shard() {
         "\"a\"",
         "`Shard` needs the number of a tensor dim, as in `Shard(0)`, not `\"a\"`",
     );
-    refused(
-        "out = [Shard(1.5)]",
-        ONE,
-        "1.5",
-        "`Shard` needs the number of a tensor dim, as in `Shard(0)`, not `1.5`",
-    );
+    refused("out = [Shard(1.5)]", ONE, "1.5", "`Shard` needs the number of a tensor dim, as in `Shard(0)`, not `1.5`");
     refused(
         "out = [Shard(x)]",
         ONE,
         "x",
         "`Shard` needs an integer literal, as in `Shard(0)`: `x` has no value when the attribute is read",
     );
-    refused(
-        "out = [Shard(2usize)]",
-        ONE,
-        "2usize",
-        "write the dim without a suffix: `2`",
-    );
+    refused("out = [Shard(2usize)]", ONE, "2usize", "write the dim without a suffix: `2`");
     refused(
         "out = [Shard(9223372036854775808)]",
         ONE,
         "9223372036854775808",
         "`9223372036854775808` is no tensor dim: it does not fit in 64 bits",
     );
-    refused(
-        "out = [Shard(ragged)]",
-        ONE,
-        "ragged",
-        "`ragged` comes after the dim: `Shard(0, ragged)`",
-    );
-    refused(
-        "out = [Shard(0, raged)]",
-        ONE,
-        "raged",
-        "unknown option `raged` of `Shard`: did you mean `ragged`?",
-    );
-    refused(
-        "out = [Shard(0, 1)]",
-        ONE,
-        "1",
-        "after the dim, `Shard` takes only `ragged`: one `Shard` per mesh axis",
-    );
+    refused("out = [Shard(ragged)]", ONE, "ragged", "`ragged` comes after the dim: `Shard(0, ragged)`");
+    refused("out = [Shard(0, raged)]", ONE, "raged", "unknown option `raged` of `Shard`: did you mean `ragged`?");
+    refused("out = [Shard(0, 1)]", ONE, "1", "after the dim, `Shard` takes only `ragged`: one `Shard` per mesh axis");
     refused(
         "out = [Shard(0, ragged, 2)]",
         ONE,
         "2",
         "`Shard` takes a dim and at most `ragged`: one `Shard` per mesh axis",
     );
-    refused(
-        "out = [Shard[0]]",
-        ONE,
-        "[0]",
-        "`Shard` takes its argument in parentheses",
-    );
-    refused(
-        "out = [Shard<0>]",
-        ONE,
-        "<",
-        "`Shard<..>` is a type: here the placement is a value, `Shard(..)`",
-    );
+    refused("out = [Shard[0]]", ONE, "[0]", "`Shard` takes its argument in parentheses");
+    refused("out = [Shard<0>]", ONE, "<", "`Shard<..>` is a type: here the placement is a value, `Shard(..)`");
     refused(
         "out = _, in = [[Shard(0, ragged)]]",
         ONE,
@@ -142,18 +81,8 @@ fn other_placements() {
         "(0)",
         "`Replicate` takes no argument, as every rank holds the whole value: write it alone",
     );
-    refused(
-        "out = [Partial()]",
-        ONE,
-        "()",
-        "`Partial()` lacks its op: write `Partial(Sum)`, or `Partial` for short",
-    );
-    refused(
-        "out = [Partial(Sum, Max)]",
-        ONE,
-        "Max",
-        "`Partial` takes one op",
-    );
+    refused("out = [Partial()]", ONE, "()", "`Partial()` lacks its op: write `Partial(Sum)`, or `Partial` for short");
+    refused("out = [Partial(Sum, Max)]", ONE, "Max", "`Partial` takes one op");
     refused(
         "out = [Partial(0)]",
         ONE,
@@ -178,18 +107,8 @@ fn other_placements() {
         "_",
         "`_` stands for a whole entry: inside a list every mesh axis needs a placement",
     );
-    refused(
-        "out = [Shard(0) Replicate]",
-        ONE,
-        "Replicate",
-        "expected `,` before `Replicate`",
-    );
-    refused(
-        "out = [Shard(0),, Replicate]",
-        ONE,
-        ",",
-        "nothing stands before this comma",
-    );
+    refused("out = [Shard(0) Replicate]", ONE, "Replicate", "expected `,` before `Replicate`");
+    refused("out = [Shard(0),, Replicate]", ONE, ",", "nothing stands before this comma");
     refused("out = [,]", ONE, ",", "nothing stands before this comma");
 }
 
@@ -222,45 +141,20 @@ fn entries() {
         "([Shard(0)], _)",
         "write one entry per output in brackets, as in `out = [[Shard(0)], _]`",
     );
-    refused(
-        "out = [7, _]",
-        PAIR,
-        "7",
-        "expected an entry of `out`: `_`, or a list of placements such as `[Shard(0)]`",
-    );
-    refused(
-        "out = _, in = [[Shard(0)] [Shard(0)]]",
-        ONE,
-        "[Shard(0)]",
-        "expected `,` before `[..]`",
-    );
+    refused("out = [7, _]", PAIR, "7", "expected an entry of `out`: `_`, or a list of placements such as `[Shard(0)]`");
+    refused("out = _, in = [[Shard(0)] [Shard(0)]]", ONE, "[Shard(0)]", "expected `,` before `[..]`");
 }
 
 #[test]
 fn parts_of_the_design_that_come_later() {
     for key in ["grad = [_]", "axes = (dp, tp)", "recompute", "dynamic"] {
         let name = key.split(' ').next().unwrap();
-        refused(
-            &format!("out = _, {key}"),
-            ONE,
-            name,
-            &format!("`{name}` is not available yet"),
-        );
+        refused(&format!("out = _, {key}"), ONE, name, &format!("`{name}` is not available yet"));
     }
     let by_name = "entries by name, `{ .. }`, are not available yet: write a list in order";
-    refused(
-        "out = _, in = { x: [Shard(0)] }",
-        ONE,
-        "{ x: [Shard(0)] }",
-        by_name,
-    );
+    refused("out = _, in = { x: [Shard(0)] }", ONE, "{ x: [Shard(0)] }", by_name);
     refused("out = [{ dp: Shard(0) }]", ONE, "{ dp: Shard(0) }", by_name);
-    refused(
-        "out = _, in = [([Shard(0)], _)]",
-        ONE,
-        "([Shard(0)], _)",
-        "tuple entries are not available yet",
-    );
+    refused("out = _, in = [([Shard(0)], _)]", ONE, "([Shard(0)], _)", "tuple entries are not available yet");
     refused(
         "out = [[Shard(0)] on other]",
         ONE,
@@ -278,48 +172,13 @@ fn parts_of_the_design_that_come_later() {
 #[test]
 fn keys() {
     refused("out = _, out = _", ONE, "out", "`out` is given twice");
-    refused(
-        "out = _, reshard, reshard",
-        ONE,
-        "reshard",
-        "`reshard` is given twice",
-    );
-    refused(
-        "out",
-        ONE,
-        "out",
-        "`out` needs a value, as in `out = [Shard(0)]`",
-    );
-    refused(
-        "out = _, mesh =",
-        ONE,
-        "mesh",
-        "`mesh` needs a value, as in `mesh = &mesh`",
-    );
-    refused(
-        "out = _, crate = \"lm\"",
-        ONE,
-        "\"lm\"",
-        "`crate` takes a path, as in `crate = my::local_map`",
-    );
-    refused(
-        "out = _, check = true",
-        ONE,
-        "=",
-        "`check` is a flag: write it alone, and a comma after it",
-    );
-    refused(
-        "out = [Replicate] reshard",
-        ONE,
-        "reshard",
-        "expected `,` before `reshard`",
-    );
-    refused(
-        "out = _, mesh = a b",
-        ONE,
-        "b",
-        "expected `,` after the mesh",
-    );
+    refused("out = _, reshard, reshard", ONE, "reshard", "`reshard` is given twice");
+    refused("out", ONE, "out", "`out` needs a value, as in `out = [Shard(0)]`");
+    refused("out = _, mesh =", ONE, "mesh", "`mesh` needs a value, as in `mesh = &mesh`");
+    refused("out = _, crate = \"lm\"", ONE, "\"lm\"", "`crate` takes a path, as in `crate = my::local_map`");
+    refused("out = _, check = true", ONE, "=", "`check` is a flag: write it alone, and a comma after it");
+    refused("out = [Replicate] reshard", ONE, "reshard", "expected `,` before `reshard`");
+    refused("out = _, mesh = a b", ONE, "b", "expected `,` after the mesh");
     refused(
         "",
         ONE,
@@ -327,8 +186,5 @@ fn keys() {
         "`out` is missing: say how the result of `f` is placed, as in `out = [Shard(0)]`, or `out = _`",
     );
     let (_, errors) = run("out = _, mesh = +", ONE);
-    assert!(
-        errors[0].0.starts_with("`mesh` takes an expression: "),
-        "{errors:?}"
-    );
+    assert!(errors[0].0.starts_with("`mesh` takes an expression: "), "{errors:?}");
 }

@@ -39,7 +39,7 @@ fn different_meshes(call: &RegionCall<'_>) -> Error {
     Error::Mesh(report.advice("put all arguments on one mesh: the same ranks in the same order, and the same axis names"))
 }
 
-fn param_name(call: &RegionCall<'_>, handed: &Handed<'_>) -> &'static str {
+pub(super) fn param_name(call: &RegionCall<'_>, handed: &Handed<'_>) -> &'static str {
     call.spec.params.get(handed.param).map_or("?", |param| param.name)
 }
 

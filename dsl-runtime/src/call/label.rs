@@ -54,6 +54,7 @@ impl Labelling<'_> {
         }
         let mesh = (*self.region.mesh).clone();
         Spec::ragged(mesh, &placements, &shape, self.local.dtype(), ragged)
+            .map_err(|e| e.within(format_args!("{}: {}", self.region.spec.name, self.which())))
     }
 
     fn placements(&self) -> Result<Placements> {
@@ -127,13 +128,16 @@ impl Labelling<'_> {
         Ok(lens.into_iter().map(|len| len as usize).collect())
     }
 
+    /// The result in words, for messages.
+    fn which(&self) -> String {
+        match self.region.spec.outs.len() {
+            1 => "the result".to_owned(),
+            _ => format!("result {}", self.output),
+        }
+    }
+
     fn report(&self) -> Report {
-        let (name, entry) = (self.region.spec.name, Wanted(self.wanted));
-        let which = if self.region.spec.outs.len() == 1 {
-            "the result".to_owned()
-        } else {
-            format!("result {}", self.output)
-        };
+        let (name, entry, which) = (self.region.spec.name, Wanted(self.wanted), self.which());
         let local = Typed(self.local.dtype(), self.local.dims());
         Report::new(format!("{name}: {which}, locally {local}, cannot be placed as {entry}")).on(&self.region.mesh)
     }

@@ -106,8 +106,12 @@ impl<'a> RegionCall<'a> {
         let misplaced = inputs::check(self, &mesh)?;
         if mesh.coordinate().is_some() {
             for (index, wanted) in misplaced {
-                let handed = &mut self.inputs[index];
-                handed.tensor = Input::Owned(handed.tensor.reshard_at(&wanted, self.site)?);
+                let resharded = self.inputs[index].tensor.reshard_at(&wanted, self.site);
+                let resharded = resharded.map_err(|e| {
+                    let param = inputs::param_name(self, &self.inputs[index]);
+                    e.within(format_args!("{}: argument `{param}`", self.spec.name))
+                })?;
+                self.inputs[index].tensor = Input::Owned(resharded);
             }
         }
         self.mesh = Some(mesh);
@@ -131,28 +135,22 @@ impl<'a> RegionCall<'a> {
         O: Outputs<R::Value>,
         F: FnOnce(&Locals) -> R,
     {
-        let region = self.region().map_err(R::lift)?;
+        let locals = self.locals();
+        let RegionCall { spec, site, mesh, inputs } = self;
+        let unready = || Error::Mesh(Report::new(format!("{}: the call is not ready", spec.name)));
+        let mesh = mesh.ok_or_else(unready).map_err(R::lift)?;
+        let region = Region { spec, site, mesh, inputs: &inputs };
         let mut labels = Labels::new(&region);
         if region.mesh.coordinate().is_none() {
             return O::absent(&mut labels).map_err(R::lift);
         }
-        let locals = self.locals().map_err(R::lift)?;
+        let locals = locals.map_err(R::lift)?;
         let value = body(&locals).split()?;
         let out = O::label(value, &mut labels).map_err(R::lift)?;
         if region.verifies() {
             verify::verify(&region, &labels.done).map_err(R::lift)?;
         }
         Ok(out)
-    }
-
-    fn region(&self) -> Result<Region<'_>> {
-        let unready = || Error::Mesh(Report::new(format!("{}: the call is not ready", self.spec.name)));
-        Ok(Region {
-            spec: self.spec,
-            site: self.site,
-            mesh: self.mesh.clone().ok_or_else(unready)?,
-            inputs: &self.inputs,
-        })
     }
 
     fn locals(&self) -> Result<Locals> {

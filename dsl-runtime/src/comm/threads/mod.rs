@@ -291,3 +291,38 @@ fn timeout(
     });
     report.advice("look at the missing ranks first; LOCAL_MAP_TIMEOUT sets the deadline in seconds")
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::panic::Location;
+
+    use candle_core::DType;
+    use local_map_rendezvous::Limits;
+
+    use super::*;
+    use crate::comm::buffer::DeviceMemory;
+    use crate::comm::elements::HostVec;
+
+    struct Nowhere;
+
+    impl Finish for Nowhere {
+        fn finish(&self, _: HostVec) -> Buffer {
+            unreachable!("nothing is produced")
+        }
+    }
+
+    #[test]
+    fn a_cuda_tensor_is_refused_with_the_name_of_the_feature_that_moves_it() {
+        let threads = Threads::new(Roster::new(1, Limits::default()));
+        let owner = Arc::new(());
+        let device = DeviceMemory { ordinal: 3, address: 0, stream: 0, owner };
+        let input = Buffer { dtype: DType::F32, len: 2, memory: Memory::Device(device) };
+        let call = Call { site: Location::caller(), ..Call::new("all-reduce", DType::F32, &[2]) };
+        let routes = Routes::all_reduce(1, 2, crate::placement::ReduceOp::Sum);
+        let refused = threads.join(vec![0], 0).exchange(&call, Some(input), &routes, &Nowhere);
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("CUDA device 3") && message.contains("`nccl`"), "{message}");
+    }
+}

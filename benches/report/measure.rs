@@ -9,6 +9,9 @@ use local_map::Result;
 const SAMPLES: usize = 21;
 const SHORTEST: Duration = Duration::from_millis(2);
 
+/// The scheduler takes tens of milliseconds to give new threads a core each.
+const WARM_UP: Duration = Duration::from_millis(100);
+
 /// The calls per sample, and the microseconds per call of each sample.
 pub struct Samples {
     pub inner: usize,
@@ -17,7 +20,11 @@ pub struct Samples {
 
 /// Samples `call` on every rank of `group`.
 pub fn sample(group: &Communicator, mut call: impl FnMut() -> Result<()>) -> Result<Samples> {
-    let inner = calibrate(group, &mut call)?;
+    let start = Instant::now();
+    let mut inner = calibrate(group, &mut call)?;
+    while everybody(group, start.elapsed())? < WARM_UP.as_secs_f64() {
+        inner = calibrate(group, &mut call)?;
+    }
     let mut micros = Vec::with_capacity(SAMPLES);
     for _ in 0..SAMPLES {
         micros.push(timed(group, inner, &mut call)?.as_secs_f64() * 1e6 / inner as f64);
@@ -29,14 +36,20 @@ pub fn sample(group: &Communicator, mut call: impl FnMut() -> Result<()>) -> Res
 fn calibrate(group: &Communicator, call: &mut impl FnMut() -> Result<()>) -> Result<usize> {
     let mut inner = 1;
     loop {
-        let mine = timed(group, inner, call)?.as_secs_f64();
-        let slowest = group.all_reduce(&Tensor::new(mine, &Device::Cpu)?, Max)?.to_scalar::<f64>()?;
+        let mine = timed(group, inner, call)?;
+        let slowest = everybody(group, mine)?;
         if slowest >= SHORTEST.as_secs_f64() {
             return Ok(inner);
         }
         let factor = (SHORTEST.as_secs_f64() * 1.3 / slowest.max(1e-9)).clamp(1.5, 16.0);
         inner = (inner as f64 * factor).ceil() as usize;
     }
+}
+
+/// The longest of all ranks' durations, in seconds.
+fn everybody(group: &Communicator, mine: Duration) -> Result<f64> {
+    let mine = Tensor::new(mine.as_secs_f64(), &Device::Cpu)?;
+    Ok(group.all_reduce(&mine, Max)?.to_scalar()?)
 }
 
 fn timed(group: &Communicator, inner: usize, call: &mut impl FnMut() -> Result<()>) -> Result<Duration> {

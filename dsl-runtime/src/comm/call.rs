@@ -1,6 +1,7 @@
 //! What a rank says of the collective it calls, so that ranks that disagree are told, not left waiting.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -71,6 +72,14 @@ impl fmt::Display for Call {
         }
         write!(f, " at {}", self.site)
     }
+}
+
+/// A hash of all that must be equal: ranks compare these first, which touches little of each other's memory.
+pub(super) fn fingerprint(call: &Call) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    let Call { name, dtype, shape, op, root, detail, site: _ } = call;
+    (name, dtype, shape, op, root, detail).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// An error if the calls of a group differ; `calls` are in group order with world ranks. The same on every rank.

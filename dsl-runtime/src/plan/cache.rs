@@ -5,30 +5,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
 
-use super::{Plan, Routes};
+use super::{Plan, Routes, Step};
 use crate::error::Result;
 use crate::placement::{Placement, Placements};
+use crate::shard::Dims;
 use crate::spec::Spec;
 
 /// How many plans are kept for one mesh; the least recently used one makes room.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(256).expect("256 is not zero");
 
-/// A plan with the routes of one rank.
+/// A plan with what one rank does.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     /// One entry per step; `None` for local steps.
-    pub(crate) routes: Vec<Option<Routes>>,
+    pub(crate) parts: Vec<Option<Part>>,
     /// The whole change as text, which ranks compare.
     pub(crate) detail: Arc<str>,
 }
 
+/// What one rank does in an exchange, and the shape that it gets.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) routes: Routes,
+    pub(crate) shape: Dims,
+}
+
 impl Prepared {
     pub(crate) fn new(plan: Plan, coord: &[usize]) -> Prepared {
-        let routes = plan.steps().iter().map(|step| step.routes(coord)).collect();
+        let part = |step: &Step| step.routes(coord).map(|routes| Part { routes, shape: step.to.piece(coord).shape() });
+        let parts = plan.steps().iter().map(part).collect();
         let (from, to) = (plan.from(), plan.to());
         let detail = format!("from {} to {}", from.placements(), to.placements()).into();
-        Prepared { plan, routes, detail }
+        Prepared { plan, parts, detail }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::mesh::Mesh;
 use crate::placement::Placement;
 use crate::spec::{AxisList, Spec, Typed};
 
-pub(crate) use cache::{PlanCache, Prepared};
+pub(crate) use cache::{Part, PlanCache, Prepared};
 pub use routes::{Fold, Reduction, Routes};
 pub(crate) use routes::{Lines, Route};
 

@@ -11,7 +11,7 @@ use super::{DTensor, Label};
 use crate::comm::{Call, DeviceMesh};
 use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements, ReduceOp};
-use crate::plan::{Action, Plan, Prepared, Routes, Step};
+use crate::plan::{Action, Part, Plan, Prepared, Step};
 use crate::spec::{AxisList, Spec};
 
 impl DTensor {
@@ -90,13 +90,12 @@ impl DTensor {
     fn perform(&self, prepared: &Prepared, site: &'static Location<'static>) -> Result<DTensor> {
         let coord = self.mesh.inside()?;
         let mut local = self.local()?.clone();
-        for (step, routes) in prepared.plan.steps().iter().zip(&prepared.routes) {
-            local = match (&step.action, routes) {
-                (Action::Exchange { kind, axes }, Some(routes)) => {
+        for (step, part) in prepared.plan.steps().iter().zip(&prepared.parts) {
+            local = match (&step.action, part) {
+                (Action::Exchange { kind, axes }, Some(part)) => {
                     let mut call = described(kind.name(), &step.from, site);
                     call.detail = Some(prepared.detail.clone());
-                    let shape = step.to.piece(coord).shape();
-                    exchange(&self.mesh, axes, &call, &local, routes, &shape)?
+                    exchange(&self.mesh, axes, &call, &local, part)?
                 }
                 _ => at_home(step, &local, coord)?,
             };
@@ -118,11 +117,10 @@ fn exchange(
     axes: &[usize],
     call: &Call,
     local: &Tensor,
-    routes: &Routes,
-    shape: &[usize],
+    part: &Part,
 ) -> Result<Tensor> {
     let group = mesh.group(axes)?;
-    let output = group.exchange(call, Some(buffer_of(local)?), routes, &IntoTensor(shape))?;
+    let output = group.exchange(call, Some(buffer_of(local)?), &part.routes, &IntoTensor(&part.shape))?;
     tensor_of(output)
 }
 

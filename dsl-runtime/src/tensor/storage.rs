@@ -13,7 +13,19 @@ use crate::error::{Error, Report, Result};
 use crate::shard::Dims;
 
 /// A contiguous tensor with elements that can be exchanged, in host memory.
-struct HostTensor(Tensor);
+struct HostTensor {
+    tensor: Tensor,
+    /// Its elements within the storage, which readers then need not work out from the layout.
+    range: Range<usize>,
+}
+
+impl HostTensor {
+    fn new(tensor: Tensor) -> HostTensor {
+        // An empty view may start beyond its storage.
+        let (start, end) = tensor.layout().contiguous_offsets().filter(|(s, e)| s < e).unwrap_or_default();
+        HostTensor { tensor, range: start..end }
+    }
+}
 
 /// A hold on a tensor's storage.
 struct Guard<G> {
@@ -23,10 +35,8 @@ struct Guard<G> {
 
 impl HostMemory for HostTensor {
     fn read(&self) -> Box<dyn HostRead + '_> {
-        let (storage, layout) = self.0.storage_and_layout();
-        // Only contiguous tensors are wrapped. An empty view may start beyond its storage.
-        let (start, end) = layout.contiguous_offsets().filter(|(s, e)| s < e).unwrap_or_default();
-        Box::new(Guard { storage, range: start..end })
+        let (storage, _) = self.tensor.storage_and_layout();
+        Box::new(Guard { storage, range: self.range.clone() })
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -58,7 +68,7 @@ pub(super) fn buffer_of(tensor: &Tensor) -> Result<Buffer> {
             _ => return Err(not_exchangeable(tensor, "it is on a device that no engine reaches")),
         }
     };
-    let memory = memory.unwrap_or_else(|| Memory::Host(Arc::new(HostTensor(packed))));
+    let memory = memory.unwrap_or_else(|| Memory::Host(Arc::new(HostTensor::new(packed))));
     Ok(Buffer { dtype, len, memory })
 }
 
@@ -79,7 +89,7 @@ impl Finish for IntoTensor<'_> {
         let storage = Storage::Cpu(elements.into());
         let tensor = Tensor::from_storage(storage, self.0, BackpropOp::none(), false);
         let (dtype, len) = (tensor.dtype(), tensor.elem_count());
-        Buffer::host(dtype, len, Arc::new(HostTensor(tensor)))
+        Buffer::host(dtype, len, Arc::new(HostTensor::new(tensor)))
     }
 }
 
@@ -88,7 +98,7 @@ pub(super) fn tensor_of(buffer: Buffer) -> Result<Tensor> {
     if let Memory::Host(memory) = buffer.memory
         && let Ok(host) = memory.into_any().downcast::<HostTensor>()
     {
-        return Ok(host.0.clone());
+        return Ok(host.tensor.clone());
     }
     Err(Error::Unsupported(Report::new("an engine returned a buffer that is no tensor")))
 }

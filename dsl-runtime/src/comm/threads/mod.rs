@@ -10,7 +10,7 @@ use local_map_rendezvous::{Broken, Group, Roster};
 use smallvec::SmallVec;
 
 use super::buffer::{Buffer, Finish, HostRead, Memory};
-use super::call::{Call, check_agreement};
+use super::call::{Call, check_agreement, fingerprint};
 use super::{Counts, Members, Transport};
 use crate::error::{Error, Report, Result};
 use crate::plan::Routes;
@@ -28,12 +28,17 @@ pub(super) struct Threads {
 type Meeting = Group<Arc<Deposit>>;
 
 /// What a rank brings to a meeting.
+///
+/// What every peer reads stands at its beginning, apart from the counter that all of them write.
+#[repr(C)]
 struct Deposit {
-    call: Call,
+    /// Of `call`.
+    fingerprint: u64,
     input: Option<Buffer>,
     counts: Option<Counts>,
     /// Brought by the first of the ranks that share a result.
     output: Option<Output>,
+    call: Call,
     /// In the first rank's deposit: how many ranks have read all they need.
     finished: AtomicUsize,
 }
@@ -63,6 +68,7 @@ impl Threads {
 impl Deposit {
     fn new(call: &Call, input: Option<Buffer>) -> Deposit {
         Deposit {
+            fingerprint: fingerprint(call),
             call: call.clone(),
             input,
             counts: None,
@@ -145,8 +151,10 @@ impl Member {
             .group
             .meet(self.me, deposit.clone(), &deposit.call)
             .map_err(|b| broken(&deposit.call, b))?;
-        let ranks = self.group.members().iter().copied();
-        check_agreement(ranks.zip(all.iter().map(|d| &d.call)))?;
+        if all.iter().any(|d| d.fingerprint != all[0].fingerprint) {
+            let ranks = self.group.members().iter().copied();
+            check_agreement(ranks.zip(all.iter().map(|d| &d.call)))?;
+        }
         Ok(all)
     }
 

@@ -349,10 +349,11 @@ fn counts_that_disagree_are_an_error_on_all_ranks_that_names_the_pair() {
         Ok(error.to_string())
     });
     for message in messages {
-        let (head, offenders) = message.split_once('\n').unwrap();
-        assert!(head.starts_with("all-to-all of f32[5] rows at tests/collectives.rs:"), "{message}");
+        let (head, rest) = message.split_once('\n').unwrap();
+        assert!(head.starts_with("all-to-all of f32[5] per row at tests/collectives.rs:"), "{message}");
         assert!(head.ends_with(": ranks expect other lengths than their peers send"), "{message}");
-        assert_eq!(offenders, "  - rank 1 sends 5 elements to rank 2, which expects 10");
+        let offender = rest.lines().next().unwrap();
+        assert_eq!(offender, "  - rows: rank 1 sends 1 to rank 2, which expects 2");
     }
 }
 
@@ -655,12 +656,15 @@ fn a_message_is_a_copy_that_later_writes_do_not_reach() {
 
 // Arguments that cannot be right are an error on the rank that gives them, before communication.
 
-/// The first line and the rest, of which the place is cut out.
+/// What was called and what does not fit, without the place and the advice.
 fn words(error: Error) -> (String, String) {
     assert!(matches!(error, Error::Shape(_)), "{error}");
     let message = error.to_string();
     let (call, rest) = message.split_once(" at tests/collectives.rs:").expect("the place is named");
-    let (_, offender) = rest.split_once("\n  - ").expect("an offender is named");
+    let (headline, rest) = rest.split_once("\n  - ").expect("an offender is named");
+    assert!(headline.ends_with(": an argument does not fit"), "{message}");
+    let (offender, advice) = rest.split_once("\n  ").expect("there is advice");
+    assert!(!advice.is_empty(), "{message}");
     (call.to_owned(), offender.to_owned())
 }
 
@@ -696,14 +700,14 @@ fn a_peer_outside_the_group_and_oneself_are_errors() {
 #[test]
 fn a_dim_that_the_tensor_does_not_have_is_an_error() {
     let x = counting(&[2, 3]);
-    let wrong = "it has 2 dimensions, so no dim 2";
+    let wrong = "dim 2 is not one of 2";
     let offender = |call: &(dyn Fn(&Communicator) -> Result<()> + Sync)| refused_words(call).1;
     assert_eq!(offender(&|g| g.all_gather(&x, 2).map(drop)), wrong);
     assert_eq!(offender(&|g| g.all_gather_varying(&x, 2, &[2, 2]).map(drop)), wrong);
     assert_eq!(offender(&|g| g.reduce_scatter(&x, 2, Sum).map(drop)), wrong);
     assert_eq!(offender(&|g| g.gather(&x, 2, 0).map(drop)), wrong);
     let scalar = Tensor::new(1f32, &Device::Cpu).unwrap();
-    let none = "it has 0 dimensions, so no dim 0";
+    let none = "dim 0 is not one of 0";
     assert_eq!(offender(&|g| g.all_to_all(&scalar).map(drop)), none);
     assert_eq!(offender(&|g| g.all_gather(&scalar, 0).map(drop)), none);
     assert_eq!(offender(&|g| g.scatter(Some(&scalar), DType::F32, &[], 0).map(drop)), none);
@@ -715,14 +719,14 @@ fn lengths_that_do_not_fit_the_tensor_or_the_group_are_errors() {
     let offender = |call: &(dyn Fn(&Communicator) -> Result<()> + Sync)| refused_words(call).1;
     assert_eq!(offender(&|g| g.all_to_all(&x).map(drop)), "3 rows do not divide by 2 ranks");
     let gather = |lens: &'static [usize]| offender(&|g| g.all_gather_varying(&x, 0, lens).map(drop));
-    assert_eq!(gather(&[3]), "1 lengths are given for 2 ranks");
+    assert_eq!(gather(&[3]), "lengths given: 1, ranks: 2");
     assert_eq!(gather(&[2, 3]), "dim 0 is 3, but `lens` says 2");
     let exchange = |send: &'static [usize], receive: &'static [usize]| {
         offender(&|g| g.all_to_all_varying(&x, send, receive).map(drop))
     };
     assert_eq!(exchange(&[1, 1], &[1, 1]), "it has 3 rows, but `send` adds up to 2");
-    assert_eq!(exchange(&[1, 1, 1], &[1, 1]), "3 lengths are given for 2 ranks");
-    assert_eq!(exchange(&[1, 2], &[1]), "1 lengths are given for 2 ranks");
+    assert_eq!(exchange(&[1, 1, 1], &[1, 1]), "lengths given: 3, ranks: 2");
+    assert_eq!(exchange(&[1, 2], &[1]), "lengths given: 1, ranks: 2");
 }
 
 #[test]

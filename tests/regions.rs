@@ -229,7 +229,8 @@ fn case_8_an_entry_for_another_number_of_axes_is_an_error() {
         Ok(pair(&x, &x).err().map(|e| e.to_string()))
     });
     assert!(message.contains("x: f32[4, 6] is (Replicate), "), "{message}");
-    assert!(message.contains("2 placements, (Replicate, Shard(1)), for 1 mesh ax"), "{message}");
+    let required = "required (Replicate, Shard(1)), which speaks of 2 mesh axes, but the mesh has 1";
+    assert!(message.contains(required), "{message}");
 }
 
 #[local_map(in = [[Shard(0)]], out = _)]
@@ -469,7 +470,7 @@ fn claimed_with_noise_on(noisy: usize) -> Vec<Option<String>> {
 #[test]
 fn case_17_replicas_that_differ_are_found_by_check_on_all_ranks() {
     let lines = [
-        "claimed: output 1: a result is labelled Replicate, but its replicas differ",
+        "claimed: result 1: it is labelled Replicate, but its replicas differ",
         "  mesh (dp=2, tp=2)",
         "  - axis `tp`: rank 2 and rank 3 hold different bits",
         "  label it Partial or Shard, or make the body compute the same on every rank of the axis",
@@ -496,7 +497,7 @@ fn case_17_pieces_of_different_tensors_are_found_by_check_on_all_ranks() {
         Ok(first_rows(&x, 2 + world.rank()).unwrap_err().to_string())
     });
     let lines = [
-        "first_rows: output 0: the ranks do not agree on the shape",
+        "first_rows: the result: the ranks do not agree on the shape",
         "  mesh (dp=2)",
         "  - rank 0 has a global shape of [4], rank 1 has [6]",
         "  make all ranks return pieces of one tensor",

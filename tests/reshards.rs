@@ -37,11 +37,8 @@ impl Oracle {
     fn global(&self, placements: &[Placement], dtype: DType, locals: &[Vec<f64>]) -> Vec<f64> {
         let spec = self.spec(placements, dtype);
         let partial = |axis: usize| matches!(placements[axis], Partial(_));
-        let fulls: Vec<Vec<f64>> = self
-            .coords(partial)
-            .into_iter()
-            .map(|addend| self.assemble(&spec, placements, &addend, locals))
-            .collect();
+        let fulls: Vec<Vec<f64>> =
+            self.coords(partial).into_iter().map(|addend| self.assemble(&spec, placements, &addend, locals)).collect();
         let op = placements.iter().find_map(|p| if let Partial(op) = p { Some(*op) } else { None });
         let averaged = placements.iter().zip(self.mesh.sizes());
         let divisor: usize = averaged.filter(|(p, _)| **p == Partial(Avg)).map(|(_, n)| n).product();
@@ -133,7 +130,9 @@ fn check(axes: &Axes, shape: &[usize], from: &[Placement], to: &[Placement], dty
         assert_eq!(after.spec()?, &oracle.spec(to, dtype));
         Ok((elements(&local), elements(&after.to_local()?), elements(&before.full()?)))
     });
-    let pick = |f: fn(&(Vec<f64>, Vec<f64>, Vec<f64>)) -> &Vec<f64>| -> Vec<Vec<f64>> { ranks.iter().map(|r| f(r).clone()).collect() };
+    let pick = |f: fn(&(Vec<f64>, Vec<f64>, Vec<f64>)) -> &Vec<f64>| -> Vec<Vec<f64>> {
+        ranks.iter().map(|r| f(r).clone()).collect()
+    };
     let expected = oracle.global(from, dtype, &pick(|r| &r.0));
     assert_eq!(oracle.global(to, dtype, &pick(|r| &r.1)), expected, "{axes:?} {shape:?} {from:?} -> {to:?}");
     assert!(pick(|r| &r.2).iter().all(|full| *full == expected), "full() of {from:?}");

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use candle_core::{Device, Tensor};
-use local_map::prelude::*;
 use local_map::Result;
+use local_map::prelude::*;
 
 const SAMPLES: usize = 21;
 const SHORTEST: Duration = Duration::from_millis(2);

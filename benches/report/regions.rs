@@ -54,7 +54,9 @@ pub fn w1(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
         cases.iter_mut().zip(rank).for_each(|(case, samples)| case.push(samples));
     }
     let mut plain = None;
-    for (name, case) in ["identity, plain", "identity", "3in1scalar2out, plain", "3in1scalar2out"].into_iter().zip(cases) {
+    for (name, case) in
+        ["identity, plain", "identity", "3in1scalar2out, plain", "3in1scalar2out"].into_iter().zip(cases)
+    {
         let samples = slowest(case);
         let mut row = Row {
             workload: "W1",

@@ -35,7 +35,7 @@ pub enum Error {
     #[error("{0}")]
     Absent(Report),
     /// Another rank failed first; this one could not go on without it.
-    #[error("{doing}: rank {rank} failed\n  - rank {rank}: {cause}")]
+    #[error("{doing}: rank {rank} failed\n  - rank {rank}: {}", Indented(cause))]
     PeerFailed {
         /// What this rank was doing.
         doing: String,
@@ -59,7 +59,7 @@ pub enum Error {
     #[error("{0}")]
     TimedOut(Report),
     /// A rank of a [`launch`](crate::launch) failed: the root cause, and what the others saw.
-    #[error("rank {rank} failed: {cause}{}", Seen(seen))]
+    #[error("rank {rank} failed: {}{}", Indented(cause), Seen(seen))]
     Rank {
         /// The rank that failed first.
         rank: usize,
@@ -110,10 +110,7 @@ pub struct Report {
 impl Report {
     /// Starts a report with what was being done, to which function and argument.
     pub fn new(doing: impl Into<String>) -> Self {
-        Report {
-            doing: doing.into(),
-            ..Report::default()
-        }
+        Report { doing: doing.into(), ..Report::default() }
     }
 
     /// Adds the mesh, as it prints itself.
@@ -145,12 +142,21 @@ impl fmt::Display for Report {
             write!(f, "\n  {mesh}")?;
         }
         for line in &self.offenders {
-            write!(f, "\n  - {}", line.replace('\n', "\n    "))?;
+            write!(f, "\n  - {}", Indented(line))?;
         }
         if let Some(advice) = &self.advice {
             write!(f, "\n  {advice}")?;
         }
         Ok(())
+    }
+}
+
+/// A message within another one: its lines after the first are indented.
+struct Indented<T>(T);
+
+impl<T: fmt::Display> fmt::Display for Indented<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_string().replace('\n', "\n    "))
     }
 }
 

@@ -28,17 +28,10 @@ fn report(threads: usize, value: &str, mut batches: Vec<f64>) {
 }
 
 /// Nanoseconds a round, by batch, as seen by the first member.
-fn measure<T: Clone + Send>(
-    threads: usize,
-    value: impl Fn() -> T + Sync,
-) -> Result<Vec<f64>, Broken> {
+fn measure<T: Clone + Send>(threads: usize, value: impl Fn() -> T + Sync) -> Result<Vec<f64>, Broken> {
     let roster = Roster::new(threads, Limits::default());
     let group = Group::new(&roster, (0..threads).collect());
-    let run = |me| {
-        (0..BATCHES)
-            .map(|_| batch(&group, me, &value))
-            .collect::<Result<Vec<f64>, Broken>>()
-    };
+    let run = |me| (0..BATCHES).map(|_| batch(&group, me, &value)).collect::<Result<Vec<f64>, Broken>>();
     thread::scope(|scope| {
         for me in 1..threads {
             scope.spawn(move || run(me));
@@ -47,11 +40,7 @@ fn measure<T: Clone + Send>(
     })
 }
 
-fn batch<T: Clone + Send>(
-    group: &Group<T>,
-    me: usize,
-    value: &impl Fn() -> T,
-) -> Result<f64, Broken> {
+fn batch<T: Clone + Send>(group: &Group<T>, me: usize, value: &impl Fn() -> T) -> Result<f64, Broken> {
     let start = Instant::now();
     for _ in 0..ROUNDS {
         black_box(group.meet(me, value(), &"a measurement")?);

@@ -30,10 +30,7 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     pub(crate) fn new(size: usize) -> Arrivals {
-        Arrivals {
-            size: size as u64,
-            word: Padded(AtomicU64::new(0)),
-        }
+        Arrivals { size: size as u64, word: Padded(AtomicU64::new(0)) }
     }
 
     /// Counts one arrival at `round`.
@@ -42,12 +39,7 @@ impl Arrivals {
         // would fetch it for reading first.
         let mut seen = self.size * round;
         while seen & BROKEN == 0 {
-            match self.word.compare_exchange_weak(
-                seen,
-                seen + 1,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
+            match self.word.compare_exchange_weak(seen, seen + 1, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) if seen + 1 == self.target(round) => return Arrival::Last,
                 Ok(_) => return Arrival::Early,
                 Err(actual) => seen = actual,
@@ -70,9 +62,7 @@ impl Arrivals {
     pub(crate) fn break_off(&self, round: Option<u64>) -> bool {
         let target = round.map_or(u64::MAX, |round| self.target(round));
         let broken = |word: u64| (word & !BROKEN < target).then_some(word | BROKEN);
-        self.word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, broken)
-            .is_ok()
+        self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, broken).is_ok()
     }
 
     fn target(&self, round: u64) -> u64 {

@@ -86,10 +86,7 @@ impl Circle {
             Need::Member(_) | Need::Others => None,
         };
         let mut verdict = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
-        let broken = self
-            .arrivals
-            .break_off(round)
-            .then(|| verdict.get_or_insert(why).clone());
+        let broken = self.arrivals.break_off(round).then(|| verdict.get_or_insert(why).clone());
         drop(verdict);
         self.signal.notify();
         broken
@@ -97,12 +94,7 @@ impl Circle {
 
     /// What broke the group, if it is broken.
     pub(crate) fn verdict(&self) -> Option<Broken> {
-        let read = || {
-            self.verdict
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone()
-        };
+        let read = || self.verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.arrivals.is_broken().then(read).flatten()
     }
 
@@ -130,18 +122,10 @@ impl Circle {
 
     /// The members that have arrived and those that the wait still needs, by rank, with their whereabouts.
     pub(crate) fn attendance(&self, me: usize, need: Need) -> [Vec<(usize, String)>; 2] {
-        let listed = |&member: &usize| {
-            member == me || !matches!(need, Need::Member(other) if other != member)
-        };
+        let listed = |&member: &usize| member == me || !matches!(need, Need::Member(other) if other != member);
         let members = (0..self.size()).filter(listed);
-        let (missing, arrived): (Vec<_>, Vec<_>) =
-            members.partition(|&member| self.is_missing(member, me, need));
-        [arrived, missing].map(|members| {
-            members
-                .into_iter()
-                .map(|member| self.place(member))
-                .collect()
-        })
+        let (missing, arrived): (Vec<_>, Vec<_>) = members.partition(|&member| self.is_missing(member, me, need));
+        [arrived, missing].map(|members| members.into_iter().map(|member| self.place(member)).collect())
     }
 
     fn place(&self, member: usize) -> (usize, String) {

@@ -103,12 +103,7 @@ impl<T: Clone + Send> Group<T> {
     ///
     /// If another member fails, or all others have returned, or the deadline passes, or a call on this group failed before, and
     /// `done()` is still false. (One member's return is no error: it may have done its part.)
-    pub fn wait_until(
-        &self,
-        me: usize,
-        what: &dyn Display,
-        done: &dyn Fn() -> bool,
-    ) -> Result<(), Broken> {
+    pub fn wait_until(&self, me: usize, what: &dyn Display, done: &dyn Fn() -> bool) -> Result<(), Broken> {
         Wait::new(&self.circle, me, Need::Others, what).until(|| done().then_some(()))
     }
 

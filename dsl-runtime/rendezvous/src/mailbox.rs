@@ -18,10 +18,7 @@ impl<T> Mailbox<T> {
     /// A box to which `senders` members may post.
     pub(crate) fn new(senders: usize) -> Mailbox<T> {
         let lanes = (0..senders).map(|_| VecDeque::new()).collect();
-        Mailbox {
-            posted: Padded(AtomicUsize::new(0)),
-            lanes: Mutex::new(lanes),
-        }
+        Mailbox { posted: Padded(AtomicUsize::new(0)), lanes: Mutex::new(lanes) }
     }
 
     pub(crate) fn post(&self, from: usize, value: T) {

@@ -18,10 +18,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            deadline: Duration::from_secs(600),
-            warn_after: Duration::from_secs(10),
-        }
+        Limits { deadline: Duration::from_secs(600), warn_after: Duration::from_secs(10) }
     }
 }
 
@@ -71,10 +68,7 @@ pub struct Roster {
 impl Roster {
     /// A world of `ranks` running ranks, numbered from 0, whose waits keep to `limits`.
     pub fn new(ranks: usize, limits: Limits) -> Arc<Roster> {
-        let standing = |_| Standing {
-            fate: AtomicU8::new(Fate::Running as u8),
-            whereabouts: Mutex::new(None),
-        };
+        let standing = |_| Standing { fate: AtomicU8::new(Fate::Running as u8), whereabouts: Mutex::new(None) };
         Arc::new(Roster {
             limits,
             patience: Patience::of(ranks),
@@ -102,10 +96,7 @@ impl Roster {
     ///
     /// If the world has no such rank.
     pub fn fail(&self, rank: usize, cause: impl Into<String>) {
-        let failure = || Failure {
-            rank,
-            cause: cause.into().into(),
-        };
+        let failure = || Failure { rank, cause: cause.into().into() };
         self.culprit_slot().get_or_insert_with(failure);
         self.settle(rank, Fate::Failed);
     }
@@ -126,9 +117,7 @@ impl Roster {
 
     /// Writes the fate, raises the alarm and wakes whoever may wait for the rank, in this order: who sees the alarm sees the fate.
     fn settle(&self, rank: usize, fate: Fate) {
-        self.standings[rank]
-            .fate
-            .fetch_max(fate as u8, Ordering::AcqRel);
+        self.standings[rank].fate.fetch_max(fate as u8, Ordering::AcqRel);
         self.alarm.fetch_add(1, Ordering::AcqRel);
         for signal in self.signals_of(rank) {
             signal.notify();
@@ -137,12 +126,8 @@ impl Roster {
 
     fn signals_of(&self, rank: usize) -> Vec<Arc<Signal>> {
         let listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        let concerned = listings
-            .iter()
-            .filter(|listing| listing.members.contains(&rank));
-        concerned
-            .filter_map(|listing| listing.signal.upgrade())
-            .collect()
+        let concerned = listings.iter().filter(|listing| listing.members.contains(&rank));
+        concerned.filter_map(|listing| listing.signal.upgrade()).collect()
     }
 
     fn culprit_slot(&self) -> MutexGuard<'_, Option<Failure>> {
@@ -156,10 +141,7 @@ impl Roster {
         if listings.len() == listings.capacity() {
             listings.retain(|listing| listing.signal.strong_count() > 0);
         }
-        listings.push(Listing {
-            members: members.clone(),
-            signal: Arc::downgrade(signal),
-        });
+        listings.push(Listing { members: members.clone(), signal: Arc::downgrade(signal) });
     }
 
     /// Changes whenever a rank fails or returns; 0 as long as all run.
@@ -184,10 +166,7 @@ impl Roster {
         match self.fate(rank) {
             Fate::Failed => "has failed".to_owned(),
             Fate::Returned => "has returned".to_owned(),
-            Fate::Running => self
-                .whereabouts_slot(rank)
-                .clone()
-                .unwrap_or_else(|| "running".to_owned()),
+            Fate::Running => self.whereabouts_slot(rank).clone().unwrap_or_else(|| "running".to_owned()),
         }
     }
 
@@ -199,10 +178,7 @@ impl Roster {
     }
 
     fn whereabouts_slot(&self, rank: usize) -> MutexGuard<'_, Option<String>> {
-        self.standings[rank]
-            .whereabouts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.standings[rank].whereabouts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,9 +19,7 @@ pub(crate) struct Seat<T> {
 
 impl<T> Seat<T> {
     pub(crate) fn new() -> Seat<T> {
-        Seat {
-            cells: [Padded(Mutex::new(None)), Padded(Mutex::new(None))],
-        }
+        Seat { cells: [Padded(Mutex::new(None)), Padded(Mutex::new(None))] }
     }
 
     /// Lays down the value that `readers` others will read when `round` is complete.
@@ -52,8 +50,6 @@ impl<T> Seat<T> {
     }
 
     fn cell(&self, round: u64) -> MutexGuard<'_, Option<Deposit<T>>> {
-        self.cells[(round % 2) as usize]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.cells[(round % 2) as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

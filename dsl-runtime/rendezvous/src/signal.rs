@@ -1,8 +1,6 @@
 //! Waiting for something that another thread will make true: spin, then yield, then park.
 
-use crate::sync::{
-    AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, SPINS, fence, spin_loop, yield_now,
-};
+use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, SPINS, fence, spin_loop, yield_now};
 use std::sync::PoisonError;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -18,23 +16,11 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    const NONE: Patience = Patience {
-        burst: 0,
-        spin: Duration::ZERO,
-        total: Duration::ZERO,
-    };
+    const NONE: Patience = Patience { burst: 0, spin: Duration::ZERO, total: Duration::ZERO };
     /// Longer spinning gains nothing where both have a core, and where something else has taken one of them, as compilers do,
     /// two ranks on one core would only see each other after a whole spin.
-    const ROOMY: Patience = Patience {
-        burst: 64,
-        spin: Duration::from_micros(2),
-        total: Duration::from_millis(1),
-    };
-    const CROWDED: Patience = Patience {
-        burst: 8,
-        spin: Duration::ZERO,
-        total: Duration::from_millis(1),
-    };
+    const ROOMY: Patience = Patience { burst: 64, spin: Duration::from_micros(2), total: Duration::from_millis(1) };
+    const CROWDED: Patience = Patience { burst: 8, spin: Duration::ZERO, total: Duration::from_millis(1) };
 
     /// The patience that suits `ranks` threads on this machine.
     pub(crate) fn of(ranks: usize) -> Patience {
@@ -92,11 +78,7 @@ pub(crate) struct Signal {
 
 impl Signal {
     pub(crate) fn new() -> Signal {
-        Signal {
-            sleepers: AtomicUsize::new(0),
-            rings: Mutex::new(0),
-            bell: Condvar::new(),
-        }
+        Signal { sleepers: AtomicUsize::new(0), rings: Mutex::new(0), bell: Condvar::new() }
     }
 
     /// Wakes all sleepers; to be called after what they wait for has been made true.
@@ -113,10 +95,7 @@ impl Signal {
         let rings = *self.rings();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        Sleeper {
-            signal: self,
-            rings,
-        }
+        Sleeper { signal: self, rings }
     }
 
     fn rings(&self) -> MutexGuard<'_, u64> {
@@ -135,12 +114,7 @@ impl Sleeper<'_> {
     pub(crate) fn sleep(self, limit: Duration) {
         let rings = self.signal.rings();
         if *rings == self.rings {
-            drop(
-                self.signal
-                    .bell
-                    .wait_timeout(rings, limit)
-                    .unwrap_or_else(PoisonError::into_inner),
-            );
+            drop(self.signal.bell.wait_timeout(rings, limit).unwrap_or_else(PoisonError::into_inner));
         }
     }
 }

@@ -17,19 +17,8 @@ pub(crate) struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    pub(crate) fn new(
-        circle: &'a Circle,
-        me: usize,
-        need: Need,
-        what: &'a dyn Display,
-    ) -> Wait<'a> {
-        Wait {
-            circle,
-            me,
-            need,
-            what,
-            alarm: Cell::new(0),
-        }
+    pub(crate) fn new(circle: &'a Circle, me: usize, need: Need, what: &'a dyn Display) -> Wait<'a> {
+        Wait { circle, me, need, what, alarm: Cell::new(0) }
     }
 
     /// Waits until `ready` yields something.
@@ -58,23 +47,12 @@ impl<'a> Wait<'a> {
         if alarm == self.alarm.replace(alarm) {
             return self.circle.verdict();
         }
-        self.circle
-            .verdict()
-            .or_else(|| self.circle.absence(self.me, self.need))
+        self.circle.verdict().or_else(|| self.circle.absence(self.me, self.need))
     }
 
     #[cold]
-    fn park<R>(
-        &self,
-        start: Instant,
-        mut look: impl FnMut() -> Option<Result<R, Broken>>,
-    ) -> Result<R, Broken> {
-        let Circle {
-            roster,
-            signal,
-            members,
-            ..
-        } = self.circle;
+    fn park<R>(&self, start: Instant, mut look: impl FnMut() -> Option<Result<R, Broken>>) -> Result<R, Broken> {
+        let Circle { roster, signal, members, .. } = self.circle;
         let _sitting = roster.sit(members[self.me], self.what);
         let mut warned = false;
         loop {
@@ -97,11 +75,7 @@ impl<'a> Wait<'a> {
     /// How long to sleep until there is something to do.
     fn next_stop(&self, waited: Duration, warned: bool) -> Duration {
         let limits = self.circle.roster.limits();
-        let stop = if warned {
-            limits.deadline
-        } else {
-            limits.deadline.min(limits.warn_after)
-        };
+        let stop = if warned { limits.deadline } else { limits.deadline.min(limits.warn_after) };
         stop.saturating_sub(waited)
     }
 
@@ -109,15 +83,8 @@ impl<'a> Wait<'a> {
         let due = waited >= self.circle.roster.limits().warn_after;
         if due {
             let [arrived, missing] = self.circle.attendance(self.me, self.need);
-            let report = Report {
-                what: &self.what.to_string(),
-                arrived: &arrived,
-                missing: &missing,
-            };
-            tracing::warn!(
-                rank = self.circle.members[self.me],
-                "still waiting after {waited:.1?}: {report}"
-            );
+            let report = Report { what: &self.what.to_string(), arrived: &arrived, missing: &missing };
+            tracing::warn!(rank = self.circle.members[self.me], "still waiting after {waited:.1?}: {report}");
         }
         due
     }
@@ -125,14 +92,6 @@ impl<'a> Wait<'a> {
     fn time_out(&self, waited: Duration) -> Option<Broken> {
         let [arrived, missing] = self.circle.attendance(self.me, self.need);
         let what = self.what.to_string();
-        self.circle.break_off(
-            self.need,
-            Broken::TimedOut {
-                waited,
-                what,
-                arrived,
-                missing,
-            },
-        )
+        self.circle.break_off(self.need, Broken::TimedOut { waited, what, arrived, missing })
     }
 }

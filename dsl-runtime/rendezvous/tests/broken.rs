@@ -14,13 +14,7 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 const SETTLED: Duration = Duration::from_millis(100);
 
 fn patient(ranks: usize) -> Arc<Roster> {
-    Roster::new(
-        ranks,
-        Limits {
-            deadline: HOUR,
-            warn_after: HOUR,
-        },
-    )
+    Roster::new(ranks, Limits { deadline: HOUR, warn_after: HOUR })
 }
 
 #[test]
@@ -42,13 +36,7 @@ fn a_failure_ends_all_waits_at_once() {
     });
     assert!(start.elapsed() < AT_ONCE);
     assert!(group.meet(0, 0, &"another").is_err() && group.meet(0, 0, &"another").is_err());
-    assert_eq!(
-        roster.culprit(),
-        Some(Failure {
-            rank: 2,
-            cause: "no memory".into()
-        })
-    );
+    assert_eq!(roster.culprit(), Some(Failure { rank: 2, cause: "no memory".into() }));
 }
 
 #[test]
@@ -60,14 +48,8 @@ fn a_failure_ends_waits_for_values_and_conditions_too() {
         let waiter = scope.spawn(|| group.wait_until(1, &"waiting", &|| false));
         thread::sleep(SETTLED);
         roster.fail(2, "no memory");
-        assert!(matches!(
-            receiver.join().unwrap(),
-            Err(Broken::PeerFailed { rank: 2, .. })
-        ));
-        assert!(matches!(
-            waiter.join().unwrap(),
-            Err(Broken::PeerFailed { rank: 2, .. })
-        ));
+        assert!(matches!(receiver.join().unwrap(), Err(Broken::PeerFailed { rank: 2, .. })));
+        assert!(matches!(waiter.join().unwrap(), Err(Broken::PeerFailed { rank: 2, .. })));
     });
 }
 
@@ -112,10 +94,7 @@ fn who_waits_for_a_returned_rank_fails_at_once() {
         thread::sleep(SETTLED);
         roster.leave(2);
         for wait in waits {
-            assert!(matches!(
-                wait.join().unwrap(),
-                Err(Broken::PeerReturned { rank: 2 })
-            ));
+            assert!(matches!(wait.join().unwrap(), Err(Broken::PeerReturned { rank: 2 })));
         }
     });
 }
@@ -130,10 +109,7 @@ fn a_condition_survives_returns_while_somebody_runs() {
         thread::sleep(SETTLED);
         assert!(!waiter.is_finished());
         roster.leave(2);
-        assert!(matches!(
-            waiter.join().unwrap(),
-            Err(Broken::PeerReturned { rank: 1 })
-        ));
+        assert!(matches!(waiter.join().unwrap(), Err(Broken::PeerReturned { rank: 1 })));
     });
 }
 
@@ -171,8 +147,5 @@ fn a_member_that_arrived_and_failed_does_not_break_its_round() {
             assert_eq!(wait.join().unwrap().unwrap(), [0, 1, 2]);
         }
     });
-    assert!(matches!(
-        group.meet(0, 0, &"next"),
-        Err(Broken::PeerFailed { rank: 1, .. })
-    ));
+    assert!(matches!(group.meet(0, 0, &"next"), Err(Broken::PeerFailed { rank: 1, .. })));
 }

@@ -73,9 +73,7 @@ fn run<T: Clone + Send + 'static>(group: &Arc<Group<T>>, member: fn(&Group<T>, u
 fn rounds(group: &Group<usize>, me: usize, rounds: usize) {
     for round in 0..rounds {
         let values = group.meet(me, 10 * round + me, &"round").unwrap();
-        let expected: Vec<_> = (0..group.members().len())
-            .map(|peer| 10 * round + peer)
-            .collect();
+        let expected: Vec<_> = (0..group.members().len()).map(|peer| 10 * round + peer).collect();
         assert_eq!(values, expected);
     }
 }
@@ -100,10 +98,7 @@ fn a_failure_wakes_who_waits_for_the_failed() {
         });
         roster.fail(1, "out of luck");
         let broken = waiter.join().unwrap().unwrap_err();
-        assert!(
-            matches!(broken, Broken::PeerFailed { rank: 1, .. }),
-            "{broken}"
-        );
+        assert!(matches!(broken, Broken::PeerFailed { rank: 1, .. }), "{broken}");
     });
 }
 
@@ -155,10 +150,7 @@ fn what_was_sent_is_received_though_the_sender_has_returned() {
         });
         assert_eq!(group.recv(0, 1, &"receiving").unwrap(), 5);
         assert_eq!(group.recv(0, 1, &"receiving").unwrap(), 6);
-        assert!(matches!(
-            group.recv(0, 1, &"receiving"),
-            Err(Broken::PeerReturned { rank: 1 })
-        ));
+        assert!(matches!(group.recv(0, 1, &"receiving"), Err(Broken::PeerReturned { rank: 1 })));
         sender.join().unwrap();
     });
 }
@@ -175,9 +167,7 @@ fn a_condition_made_true_wakes_who_waits_for_it() {
                 group.notify();
             }
         });
-        group
-            .wait_until(0, &"waiting", &|| done.load(Ordering::Acquire))
-            .unwrap();
+        group.wait_until(0, &"waiting", &|| done.load(Ordering::Acquire)).unwrap();
         other.join().unwrap();
     });
 }

@@ -18,9 +18,7 @@ fn values_of_one_sender_come_in_order() {
     thread::scope(|scope| {
         for me in [1, 2] {
             let group = &group;
-            scope.spawn(move || {
-                (0..1000).for_each(|number| group.send(me, 0, (me, number)).unwrap())
-            });
+            scope.spawn(move || (0..1000).for_each(|number| group.send(me, 0, (me, number)).unwrap()));
         }
         for number in 0..1000 {
             assert_eq!(group.recv(0, 2, &"from 2").unwrap(), (2, number));
@@ -53,10 +51,7 @@ fn a_value_is_received_after_its_sender_returned() {
     group.send(1, 0, "last words").unwrap();
     roster.leave(1);
     assert_eq!(group.recv(0, 1, &"receiving").unwrap(), "last words");
-    assert!(matches!(
-        group.recv(0, 1, &"receiving"),
-        Err(Broken::PeerReturned { rank: 1 })
-    ));
+    assert!(matches!(group.recv(0, 1, &"receiving"), Err(Broken::PeerReturned { rank: 1 })));
 }
 
 #[test]
@@ -65,10 +60,7 @@ fn a_value_is_received_after_its_sender_failed() {
     group.send(1, 0, "last words").unwrap();
     roster.fail(1, "no memory");
     assert_eq!(group.recv(0, 1, &"receiving").unwrap(), "last words");
-    assert!(matches!(
-        group.recv(0, 1, &"receiving"),
-        Err(Broken::PeerFailed { rank: 1, .. })
-    ));
+    assert!(matches!(group.recv(0, 1, &"receiving"), Err(Broken::PeerFailed { rank: 1, .. })));
 }
 
 #[test]
@@ -76,10 +68,7 @@ fn nothing_is_sent_to_who_failed_or_returned() {
     let (roster, group) = world::<usize>(3);
     roster.leave(2);
     group.send(0, 1, 7).unwrap();
-    assert!(matches!(
-        group.send(0, 2, 7),
-        Err(Broken::PeerReturned { rank: 2 })
-    ));
+    assert!(matches!(group.send(0, 2, 7), Err(Broken::PeerReturned { rank: 2 })));
 
     let (roster, group) = world::<usize>(3);
     roster.fail(1, "no memory");

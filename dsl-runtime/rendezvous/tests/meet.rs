@@ -18,10 +18,7 @@ fn launch<R: Send>(ranks: usize, rank: impl Fn(usize) -> R + Sync) -> Vec<R> {
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 
@@ -33,8 +30,7 @@ fn world<T: Clone + Send>(ranks: usize) -> (Arc<Roster>, Arc<Group<T>>) {
 
 /// Now nothing, now a moment, now long enough for the others to park; different by rank and round.
 fn delay(me: usize, round: usize) {
-    let draw =
-        (me as u64 * 7919 + round as u64 * 104_729 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 57;
+    let draw = (me as u64 * 7919 + round as u64 * 104_729 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 57;
     match draw {
         0..2 => thread::sleep(Duration::from_millis(2)),
         2..16 => thread::sleep(Duration::from_micros(draw * 20)),
@@ -51,13 +47,7 @@ fn values_are_those_of_the_round() {
             for round in 0..1000 {
                 delay(me, round);
                 let values = group.meet(me, (round, me), &"round").unwrap();
-                assert!(
-                    values
-                        .iter()
-                        .copied()
-                        .eq((0..ranks).map(|peer| (round, peer))),
-                    "{values:?}"
-                );
+                assert!(values.iter().copied().eq((0..ranks).map(|peer| (round, peer))), "{values:?}");
             }
         });
     }
@@ -80,9 +70,7 @@ fn values_come_in_group_order() {
     let roster = Roster::new(4, Limits::default());
     let group = Group::new(&roster, vec![3, 0, 2]);
     assert_eq!(group.members(), [3, 0, 2]);
-    let values = launch(3, |me| {
-        group.meet(me, group.members()[me], &"order").unwrap()
-    });
+    let values = launch(3, |me| group.meet(me, group.members()[me], &"order").unwrap());
     assert_eq!(values, vec![vec![3, 0, 2]; 3]);
 }
 
@@ -91,13 +79,8 @@ fn nothing_is_retained_after_a_round() {
     let (_roster, group) = world::<Arc<()>>(3);
     let values: Vec<_> = (0..3).map(|_| Arc::new(())).collect();
     for _ in 0..3 {
-        let met = launch(3, |me| {
-            group.meet(me, values[me].clone(), &"round").unwrap()
-        });
-        assert!(
-            values.iter().all(|value| Arc::strong_count(value) == 1 + 3),
-            "three results hold each value"
-        );
+        let met = launch(3, |me| group.meet(me, values[me].clone(), &"round").unwrap());
+        assert!(values.iter().all(|value| Arc::strong_count(value) == 1 + 3), "three results hold each value");
         drop(met);
         assert!(values.iter().all(|value| Arc::strong_count(value) == 1));
     }
@@ -105,10 +88,7 @@ fn nothing_is_retained_after_a_round() {
 
 #[test]
 fn a_group_of_one_never_waits() {
-    let limits = Limits {
-        deadline: Duration::ZERO,
-        warn_after: Duration::ZERO,
-    };
+    let limits = Limits { deadline: Duration::ZERO, warn_after: Duration::ZERO };
     let group = Group::new(&Roster::new(1, limits), vec![0]);
     for round in 0..10 {
         assert_eq!(group.meet(0, round, &"alone").unwrap(), [round]);
@@ -145,8 +125,6 @@ fn a_condition_is_waited_for() {
         if parts.fetch_add(1, Ordering::AcqRel) == 3 {
             group.notify();
         }
-        group
-            .wait_until(me, &"parts", &|| parts.load(Ordering::Acquire) == 4)
-            .unwrap();
+        group.wait_until(me, &"parts", &|| parts.load(Ordering::Acquire) == 4).unwrap();
     });
 }

@@ -12,13 +12,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const SETTLED: Duration = Duration::from_millis(100);
 
 fn hasty(ranks: usize, deadline: Duration) -> Arc<Roster> {
-    Roster::new(
-        ranks,
-        Limits {
-            deadline,
-            warn_after: HOUR,
-        },
-    )
+    Roster::new(ranks, Limits { deadline, warn_after: HOUR })
 }
 
 #[test]
@@ -32,67 +26,29 @@ fn a_timeout_lists_who_is_where() {
         scope.spawn(|| group.meet(0, (), &"all_reduce at src/x.rs:10").unwrap_err());
         let waiter = scope.spawn(|| group.meet(1, (), &"all_reduce at src/x.rs:10").unwrap_err());
         thread::sleep(SETTLED);
-        scope.spawn(|| {
-            elsewhere
-                .meet(0, (), &"broadcast at src/y.rs:20")
-                .unwrap_err()
-        });
+        scope.spawn(|| elsewhere.meet(0, (), &"broadcast at src/y.rs:20").unwrap_err());
         waiter.join().unwrap()
     });
     let late = start.elapsed().saturating_sub(deadline);
     assert!(late < Duration::from_secs(1), "late by {late:?}");
     let text = broken.to_string();
-    let Broken::TimedOut {
-        waited,
-        what,
-        arrived,
-        missing,
-    } = broken
-    else {
-        panic!("{broken}")
-    };
-    let entries = |list: &[(usize, &str)]| {
-        list.iter()
-            .map(|&(rank, place)| (rank, place.to_owned()))
-            .collect::<Vec<_>>()
-    };
+    let Broken::TimedOut { waited, what, arrived, missing } = broken else { panic!("{broken}") };
+    let entries =
+        |list: &[(usize, &str)]| list.iter().map(|&(rank, place)| (rank, place.to_owned())).collect::<Vec<_>>();
     assert!(waited >= deadline);
     assert_eq!(what, "all_reduce at src/x.rs:10");
-    assert_eq!(
-        arrived,
-        entries(&[
-            (0, "all_reduce at src/x.rs:10"),
-            (1, "all_reduce at src/x.rs:10")
-        ])
-    );
-    assert_eq!(
-        missing,
-        entries(&[(2, "broadcast at src/y.rs:20"), (3, "running")])
-    );
+    assert_eq!(arrived, entries(&[(0, "all_reduce at src/x.rs:10"), (1, "all_reduce at src/x.rs:10")]));
+    assert_eq!(missing, entries(&[(2, "broadcast at src/y.rs:20"), (3, "running")]));
     let (head, bullets) = text.split_once('\n').unwrap();
-    assert!(
-        head.starts_with("timed out after ") && head.ends_with(": all_reduce at src/x.rs:10"),
-        "{head}"
-    );
-    assert_eq!(
-        bullets.lines().next(),
-        Some("  * rank 2 is missing: broadcast at src/y.rs:20")
-    );
-    assert_eq!(
-        bullets.lines().last(),
-        Some("  * rank 1 has arrived: all_reduce at src/x.rs:10")
-    );
+    assert!(head.starts_with("timed out after ") && head.ends_with(": all_reduce at src/x.rs:10"), "{head}");
+    assert_eq!(bullets.lines().next(), Some("  * rank 2 is missing: broadcast at src/y.rs:20"));
+    assert_eq!(bullets.lines().last(), Some("  * rank 1 has arrived: all_reduce at src/x.rs:10"));
 }
 
 #[test]
 fn a_timeout_of_recv_names_the_sender_only() {
     let group = Group::<()>::new(&hasty(3, Duration::from_millis(5)), vec![0, 1, 2]);
-    let Err(Broken::TimedOut {
-        arrived, missing, ..
-    }) = group.recv(0, 2, &"receiving")
-    else {
-        panic!()
-    };
+    let Err(Broken::TimedOut { arrived, missing, .. }) = group.recv(0, 2, &"receiving") else { panic!() };
     assert_eq!(arrived, [(0, "receiving".to_owned())]);
     assert_eq!(missing, [(2, "running".to_owned())]);
 }
@@ -102,13 +58,8 @@ fn a_timeout_of_a_condition_names_all_others() {
     let roster = hasty(3, Duration::from_millis(5));
     let group = Group::<()>::new(&roster, vec![0, 1, 2]);
     roster.leave(1);
-    let Err(Broken::TimedOut { missing, .. }) = group.wait_until(0, &"waiting", &|| false) else {
-        panic!()
-    };
-    assert_eq!(
-        missing,
-        [(1, "has returned".to_owned()), (2, "running".to_owned())]
-    );
+    let Err(Broken::TimedOut { missing, .. }) = group.wait_until(0, &"waiting", &|| false) else { panic!() };
+    assert_eq!(missing, [(1, "has returned".to_owned()), (2, "running".to_owned())]);
 }
 
 #[test]
@@ -142,13 +93,11 @@ impl tracing::Subscriber for Warnings {
     fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
     fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
     fn event(&self, event: &tracing::Event<'_>) {
-        event.record(
-            &mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
-                if field.name() == "message" {
-                    self.0.lock().unwrap().push(format!("{value:?}"));
-                }
-            },
-        );
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            if field.name() == "message" {
+                self.0.lock().unwrap().push(format!("{value:?}"));
+            }
+        });
     }
     fn enter(&self, _: &tracing::span::Id) {}
     fn exit(&self, _: &tracing::span::Id) {}
@@ -156,25 +105,12 @@ impl tracing::Subscriber for Warnings {
 
 #[test]
 fn a_long_wait_warns_once() {
-    let limits = Limits {
-        deadline: Duration::from_millis(100),
-        warn_after: Duration::from_millis(20),
-    };
+    let limits = Limits { deadline: Duration::from_millis(100), warn_after: Duration::from_millis(20) };
     let group = Group::new(&Roster::new(2, limits), vec![0, 1]);
     let warnings = Warnings::default();
-    tracing::subscriber::with_default(warnings.clone(), || {
-        group.meet(0, (), &"meeting").unwrap_err()
-    });
+    tracing::subscriber::with_default(warnings.clone(), || group.meet(0, (), &"meeting").unwrap_err());
     let warnings = warnings.0.lock().unwrap();
     assert_eq!(warnings.len(), 1);
-    assert!(
-        warnings[0].starts_with("still waiting after "),
-        "{}",
-        warnings[0]
-    );
-    assert!(
-        warnings[0].ends_with(
-            ": meeting\n  * rank 1 is missing: running\n  * rank 0 has arrived: meeting"
-        )
-    );
+    assert!(warnings[0].starts_with("still waiting after "), "{}", warnings[0]);
+    assert!(warnings[0].ends_with(": meeting\n  * rank 1 is missing: running\n  * rank 0 has arrived: meeting"));
 }

@@ -36,7 +36,9 @@ fn different_meshes(call: &RegionCall<'_>) -> Error {
         format!("`{param}`: {mesh}")
     });
     let report = given.chain(inputs).fold(report, Report::offender);
-    Error::Mesh(report.advice("put all arguments on one mesh: the same ranks in the same order, and the same axis names"))
+    Error::Mesh(
+        report.advice("put all arguments on one mesh: the same ranks in the same order, and the same axis names"),
+    )
 }
 
 pub(super) fn param_name(call: &RegionCall<'_>, handed: &Handed<'_>) -> &'static str {
@@ -78,16 +80,14 @@ fn fault(handed: &Handed<'_>, wanted: &'static [Want], mesh: &DeviceMesh) -> Opt
     let (given, axes) = (handed.tensor.placements(), mesh.axis_count());
     if wanted.len() != axes {
         let (entry, count) = (Wanted(wanted), wanted.len());
-        return Some(Fault::Impossible(format!(
-            "the attribute gives {count} placements, {entry}, for {axes} mesh axes"
-        )));
+        return Some(Fault::Impossible(format!("required {entry}, which speaks of {count} mesh axes, but the mesh has {axes}")));
     }
     let rank = handed.tensor.shape().ok().map(<[usize]>::len);
     let exact = |want: &Want| match rank {
         Some(rank) => want.placement().normalized(rank),
         None => Some(want.placement()),
     };
-    if wanted.iter().zip(given.iter()).all(|(want, given)| exact(want) == Some(*given)) {
+    if wanted.iter().zip(given.iter()).all(|(want, given)| fits(exact(want), *given, rank)) {
         return None;
     }
     match wanted.iter().map(exact).collect::<Option<SmallVec<[Placement; 4]>>>() {
@@ -96,6 +96,14 @@ fn fault(handed: &Handed<'_>, wanted: &'static [Want], mesh: &DeviceMesh) -> Opt
             let (entry, rank) = (Wanted(wanted), rank.unwrap_or(0));
             Some(Fault::Impossible(format!("required {entry}, but it has {rank} dimensions")))
         }
+    }
+}
+
+/// Where the number of dimensions is not known, one counted from the end may be any that is counted from the front.
+fn fits(wanted: Option<Placement>, given: Placement, rank: Option<usize>) -> bool {
+    match (wanted, given, rank) {
+        (Some(Placement::Shard(a)), Placement::Shard(b), None) if (a < 0) != (b < 0) => true,
+        _ => wanted == Some(given),
     }
 }
 
@@ -112,15 +120,10 @@ fn differs(handed: &Handed<'_>, wanted: &Placements, mesh: &DeviceMesh) -> Strin
 
 fn refused(call: &RegionCall<'_>, mesh: &DeviceMesh, lines: &[(usize, String)], impossible: bool) -> Error {
     let name = call.spec.name;
-    let names: Vec<String> = lines
-        .iter()
-        .map(|(index, _)| format!("`{}`", param_name(call, &call.inputs[*index])))
-        .collect();
+    let names: Vec<String> =
+        lines.iter().map(|(index, _)| format!("`{}`", param_name(call, &call.inputs[*index]))).collect();
     let (argument, are) = if names.len() == 1 { ("argument", "is") } else { ("arguments", "are") };
-    let report = Report::new(format!(
-        "{name}: {argument} {} {are} not placed as `in` requires",
-        names.join(", ")
-    ));
+    let report = Report::new(format!("{name}: {argument} {} {are} not placed as `in` requires", names.join(", ")));
     let report = lines.iter().fold(report.on(mesh), |report, (index, line)| {
         let handed = &call.inputs[*index];
         report.offender(format!("{}: {}, {line}", param_name(call, handed), described(handed)))
@@ -138,6 +141,6 @@ fn described(handed: &Handed<'_>) -> String {
     let placements = handed.tensor.placements();
     match handed.tensor.spec() {
         Ok(spec) => format!("{}{:?} is {placements}", spec.dtype().as_str(), spec.shape()),
-        Err(_) => format!("it is {placements}"),
+        Err(_) => format!("absent here, is {placements}"),
     }
 }

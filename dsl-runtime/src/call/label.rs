@@ -54,14 +54,14 @@ impl Labelling<'_> {
         }
         let mesh = (*self.region.mesh).clone();
         Spec::ragged(mesh, &placements, &shape, self.local.dtype(), ragged)
-            .map_err(|e| e.within(format_args!("{}: {}", self.region.spec.name, self.which())))
+            .map_err(|e| e.within(self.region.result(self.output)))
     }
 
     fn placements(&self) -> Result<Placements> {
         let axes = self.region.mesh.axis_count();
         if self.wanted.len() != axes {
             let given = self.wanted.len();
-            let line = format!("`out` gives {given} placements for {axes} mesh axes");
+            let line = format!("`out` speaks of {given} mesh axes, but the mesh has {axes}");
             return Err(Error::Placement(self.report().offender(line)));
         }
         let rank = self.local.rank();
@@ -100,7 +100,8 @@ impl Labelling<'_> {
         };
         let expected = spec.span(input_dim, self.region.mesh.inside()?).len;
         if local != expected {
-            let line = format!("the input along these axes is cut unevenly, with {expected} here, but the result has {local}");
+            let line =
+                format!("the input along these axes is cut unevenly, with {expected} here, but the result has {local}");
             return Err(self.undecided(dim, &line));
         }
         let ragged = spec.ragged_dims().iter().find(|r| r.dim == input_dim);
@@ -128,18 +129,10 @@ impl Labelling<'_> {
         Ok(lens.into_iter().map(|len| len as usize).collect())
     }
 
-    /// The result in words, for messages.
-    fn which(&self) -> String {
-        match self.region.spec.outs.len() {
-            1 => "the result".to_owned(),
-            _ => format!("result {}", self.output),
-        }
-    }
-
     fn report(&self) -> Report {
-        let (name, entry, which) = (self.region.spec.name, Wanted(self.wanted), self.which());
+        let (entry, result) = (Wanted(self.wanted), self.region.result(self.output));
         let local = Typed(self.local.dtype(), self.local.dims());
-        Report::new(format!("{name}: {which}, locally {local}, cannot be placed as {entry}")).on(&self.region.mesh)
+        Report::new(format!("{result}, locally {local}, cannot be placed as {entry}")).on(&self.region.mesh)
     }
 
     fn undecided(&self, dim: usize, why: &str) -> Error {

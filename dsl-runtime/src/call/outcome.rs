@@ -1,5 +1,7 @@
 //! What an annotated function may return, and what its wrapper returns in its place.
 
+use std::any::Any;
+
 use candle_core::Tensor;
 
 use crate::error::Error;
@@ -28,13 +30,13 @@ pub trait Outcome: Sized {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T, E: From<Error>> Outcome for Result<T, E> {
+impl<T, E: From<Error> + 'static> Outcome for Result<T, E> {
     type Value = T;
     type Error = E;
     type With<U> = Result<U, E>;
 
     fn split(self) -> Result<T, E> {
-        self
+        self.map_err(without_backtrace)
     }
 
     fn join<U>(result: Result<U, E>) -> Result<U, E> {
@@ -43,6 +45,22 @@ impl<T, E: From<Error>> Outcome for Result<T, E> {
 
     fn lift(error: Error) -> E {
         error.into()
+    }
+}
+
+/// candle's errors print a backtrace inside their message where one was taken.
+fn without_backtrace<E: 'static>(mut error: E) -> E {
+    if let Some(candle) = (&mut error as &mut dyn Any).downcast_mut::<candle_core::Error>() {
+        let taken = std::mem::replace(candle, candle_core::Error::Msg(String::new()));
+        *candle = bare(taken);
+    }
+    error
+}
+
+fn bare(error: candle_core::Error) -> candle_core::Error {
+    match error {
+        candle_core::Error::WithBacktrace { inner, .. } => bare(*inner),
+        other => other,
     }
 }
 

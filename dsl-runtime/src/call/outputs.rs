@@ -193,7 +193,6 @@ impl<T: Distributable, const N: usize> Distributable for [T; N] {
     }
 }
 
-
 impl<'r> Labels<'r> {
     pub(super) fn new(region: &'r Region<'r>) -> Labels<'r> {
         let done = Vec::new();
@@ -215,9 +214,11 @@ impl<'r> Labels<'r> {
     fn no_value_here(&self) -> Error {
         let (name, rank) = (self.region.spec.name, self.region.mesh.world().rank());
         Error::Absent(
-            Report::new(format!("{name}: rank {rank} is outside the mesh, so the body does not run here and there is no plain result"))
-                .on(&self.region.mesh)
-                .advice("call the function only on ranks of the mesh, or return distributed tensors only"),
+            Report::new(format!(
+                "{name}: rank {rank} is outside the mesh, so the body does not run here and there is no plain result"
+            ))
+            .on(&self.region.mesh)
+            .advice("call the function only on ranks of the mesh, or return distributed tensors only"),
         )
     }
 }

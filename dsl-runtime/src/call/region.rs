@@ -65,6 +65,15 @@ pub(super) struct Region<'a> {
 }
 
 impl Region<'_> {
+    /// The function and one of its results in words, for messages.
+    pub(super) fn result(&self, output: usize) -> String {
+        let name = self.spec.name;
+        match self.spec.outs.len() {
+            1 => format!("{name}: the result"),
+            _ => format!("{name}: result {output}"),
+        }
+    }
+
     pub(super) fn verifies(&self) -> bool {
         self.spec.check || verify::everywhere()
     }
@@ -73,12 +82,7 @@ impl Region<'_> {
 impl<'a> RegionCall<'a> {
     #[track_caller]
     pub(super) fn new(spec: &'static RegionSpec, mesh: Option<DeviceMesh>) -> RegionCall<'a> {
-        RegionCall {
-            spec,
-            site: Location::caller(),
-            mesh,
-            inputs: SmallVec::new(),
-        }
+        RegionCall { spec, site: Location::caller(), mesh, inputs: SmallVec::new() }
     }
 
     /// Hands over the argument of the distributed parameter with this index.

@@ -48,13 +48,7 @@ pub enum Want {
 impl RegionSpec {
     /// A function without flags; `params` are its distributed parameters.
     pub const fn new(name: &'static str, params: &'static [Param], outs: &'static [Out]) -> RegionSpec {
-        RegionSpec {
-            name,
-            params,
-            outs,
-            reshard: false,
-            check: false,
-        }
+        RegionSpec { name, params, outs, reshard: false, check: false }
     }
 
     /// Inputs that are placed otherwise are resharded.

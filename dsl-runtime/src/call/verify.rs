@@ -59,8 +59,10 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     fn check(&self) -> Result<()> {
         let mesh = &self.region.mesh;
+        // All global shapes first: the pieces are those of this rank's label.
+        mesh.coords().try_for_each(|coord| self.check_label(&coord))?;
         for coord in mesh.coords() {
-            self.check_shape(&coord)?;
+            self.check_piece(&coord)?;
             for (axis, placement) in self.result.placements().iter().enumerate() {
                 if *placement == Placement::Replicate {
                     self.check_replica(axis, &coord)?;
@@ -74,22 +76,38 @@ impl Comparison<'_> {
         &self.all[flatten(coord, self.region.mesh.sizes())]
     }
 
-    /// The rank at `coord` must have labelled the same global tensor, and hold its piece of it.
-    fn check_shape(&self, coord: &Coord) -> Result<()> {
-        let (first, here) = (&self.all[0], self.words(coord));
-        let (global, local) = here[1..].split_at(1 + MOST_DIMS);
+    /// The rank at `coord` must have labelled the same global tensor as the first.
+    fn check_label(&self, coord: &Coord) -> Result<()> {
+        let (first, global) = (&self.all[0], &self.words(coord)[1..2 + MOST_DIMS]);
         if global != &first[1..2 + MOST_DIMS] {
             let line = format!(
                 "{} has a global shape of {:?}, {} has {:?}",
-                self.rank(&self.first()), shape(&first[1..]), self.rank(coord), shape(global)
+                self.rank(&self.first()),
+                shape(&first[1..]),
+                self.rank(coord),
+                shape(global)
             );
-            return Err(self.wrong("the ranks do not agree on the shape", line, "make all ranks return pieces of one tensor"));
+            return Err(self.wrong(
+                "the ranks do not agree on the shape",
+                line,
+                "make all ranks return pieces of one tensor",
+            ));
         }
+        Ok(())
+    }
+
+    /// The rank at `coord` must hold its piece of that tensor.
+    fn check_piece(&self, coord: &Coord) -> Result<()> {
+        let local = &self.words(coord)[2 + MOST_DIMS..];
         let expected = self.result.spec()?.piece(coord).shape();
         let given: Dims = local.iter().take(expected.len()).map(|&n| n as usize).collect();
         if expected.len() <= MOST_DIMS && given != expected {
             let line = format!("{} returned {given:?}, its piece is {expected:?}", self.rank(coord));
-            return Err(self.wrong("a rank returned another shape than its piece", line, "write `Shard(.., ragged)` in `out`, or return the piece"));
+            return Err(self.wrong(
+                "a rank returned another shape than that of its piece",
+                line,
+                "write `Shard(.., ragged)` in `out`, or return the piece",
+            ));
         }
         Ok(())
     }
@@ -104,7 +122,7 @@ impl Comparison<'_> {
         let name = self.region.mesh.name(axis);
         let line = format!("axis `{name}`: {} and {} hold different bits", self.rank(&other), self.rank(coord));
         Err(self.wrong(
-            "a result is labelled Replicate, but its replicas differ",
+            "it is labelled Replicate, but its replicas differ",
             line,
             "label it Partial or Shard, or make the body compute the same on every rank of the axis",
         ))
@@ -122,9 +140,8 @@ impl Comparison<'_> {
     }
 
     fn wrong(&self, what: &str, line: String, advice: &str) -> Error {
-        let (name, output) = (self.region.spec.name, self.output);
         Error::Placement(
-            Report::new(format!("{name}: output {output}: {what}"))
+            Report::new(format!("{}: {what}", self.region.result(self.output)))
                 .on(&self.region.mesh)
                 .offender(line)
                 .advice(advice),

@@ -100,13 +100,7 @@ impl<'a> Line<'a> {
             let steps = coord.iter().zip(&lines.strides).map(|(c, s)| c * s);
             lines.start + steps.sum::<usize>() + within
         };
-        Some(Line {
-            src: start(&route.src),
-            dst: start(&route.dst),
-            left: length - within,
-            route,
-            coord,
-        })
+        Some(Line { src: start(&route.src), dst: start(&route.dst), left: length - within, route, coord })
     }
 
     /// Goes to the start of the next line.
@@ -142,11 +136,8 @@ fn write<T: Element>(
         target.write_copy_of_slice(only.get(range).ok_or(OutOfBounds)?);
         return Ok(());
     }
-    let lines = sources
-        .iter()
-        .map(|s| s.get(range.clone()))
-        .collect::<Option<SmallVec<[&[T]; 8]>>>()
-        .ok_or(OutOfBounds)?;
+    let lines =
+        sources.iter().map(|s| s.get(range.clone())).collect::<Option<SmallVec<[&[T]; 8]>>>().ok_or(OutOfBounds)?;
     T::reduce(reduction, &lines, target);
     Ok(())
 }

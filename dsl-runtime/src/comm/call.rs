@@ -12,6 +12,9 @@ use crate::placement::ReduceOp;
 use crate::shard::Dims;
 use crate::spec::Typed;
 
+/// The one collective that moves no tensor.
+pub(crate) const BARRIER: &str = "barrier";
+
 /// One rank's description of a collective. All but `site` must be equal on all ranks.
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -35,15 +38,7 @@ impl Call {
     /// A call of `name` on elements of type `dtype`, at the caller's line.
     #[track_caller]
     pub fn new(name: &'static str, dtype: DType, shape: &[usize]) -> Call {
-        Call {
-            name,
-            dtype,
-            shape: shape.into(),
-            op: None,
-            root: None,
-            detail: None,
-            site: Location::caller(),
-        }
+        Call { name, dtype, shape: shape.into(), op: None, root: None, detail: None, site: Location::caller() }
     }
 
     /// Whether two ranks called the same.
@@ -63,7 +58,9 @@ impl fmt::Display for Call {
         if let Some(op) = self.op {
             write!(f, "({op})")?;
         }
-        write!(f, " of {}", Typed(self.dtype, &self.shape))?;
+        if self.name != BARRIER {
+            write!(f, " of {}", Typed(self.dtype, &self.shape))?;
+        }
         if let Some(root) = self.root {
             write!(f, " with root {root}")?;
         }
@@ -83,9 +80,7 @@ pub(super) fn fingerprint(call: &Call) -> u64 {
 }
 
 /// An error if the calls of a group differ; `calls` are in group order with world ranks. The same on every rank.
-pub(super) fn check_agreement<'a>(
-    calls: impl Iterator<Item = (usize, &'a Call)> + Clone,
-) -> Result<(), Error> {
+pub(super) fn check_agreement<'a>(calls: impl Iterator<Item = (usize, &'a Call)> + Clone) -> Result<(), Error> {
     let mut rest = calls.clone();
     let Some((_, first)) = rest.next() else {
         return Ok(());
@@ -95,7 +90,8 @@ pub(super) fn check_agreement<'a>(
     }
     let report = Report::new("the ranks of a group called different operations");
     let report = calls.fold(report, |r, (rank, call)| r.offender(format!("rank {rank}: {call}")));
-    Err(Error::Mismatch(report.advice(
-        "make every rank of the group call the same operation, with the same arguments, in the same order",
-    )))
+    Err(Error::Mismatch(
+        report
+            .advice("make every rank of the group call the same operation, with the same arguments, in the same order"),
+    ))
 }

@@ -113,11 +113,7 @@ impl Widen for F8E4M3 {
 }
 
 /// Reduces elements in their own type.
-pub(super) fn fold_native<T: Arithmetic>(
-    reduction: Reduction,
-    sources: &[&[T]],
-    out: &mut [MaybeUninit<T>],
-) {
+pub(super) fn fold_native<T: Arithmetic>(reduction: Reduction, sources: &[&[T]], out: &mut [MaybeUninit<T>]) {
     if let [only] = sources {
         out.write_copy_of_slice(only);
         return;
@@ -156,11 +152,7 @@ fn blocks<T: Copy>(sources: &[&[T]], out: &mut [MaybeUninit<T>], f: impl Fn(T, T
 }
 
 /// Reduces small floats in f32.
-pub(super) fn fold_through_f32<T: Widen>(
-    reduction: Reduction,
-    sources: &[&[T]],
-    out: &mut [MaybeUninit<T>],
-) {
+pub(super) fn fold_through_f32<T: Widen>(reduction: Reduction, sources: &[&[T]], out: &mut [MaybeUninit<T>]) {
     let [first, rest @ ..] = sources else { return };
     if rest.is_empty() {
         out.write_copy_of_slice(first);
@@ -232,7 +224,8 @@ mod tests {
     #[test]
     fn narrowing_to_bf16_rounds_as_the_library_does() {
         let bits = (0..=u16::MAX).map(|high| u32::from(high) << 16);
-        let wide: Vec<f32> = bits.flat_map(|b| [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff].map(|low| f32::from_bits(b | low))).collect();
+        let wide: Vec<f32> =
+            bits.flat_map(|b| [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff].map(|low| f32::from_bits(b | low))).collect();
         let mut out = vec![MaybeUninit::new(bf16::ZERO); wide.len()];
         bf16::narrow(&wide, &mut out);
         for (w, x) in wide.iter().zip(out) {

@@ -27,10 +27,7 @@ type Cause = Box<dyn StdError + Send + Sync>;
 /// # Errors
 /// [`Error::Rank`] with the message of the rank that failed first, whether it returned an error or panicked. The other
 /// ranks end at their next meeting with it; what they saw is listed.
-pub fn launch<T, E>(
-    ranks: usize,
-    program: impl Fn(World) -> std::result::Result<T, E> + Sync,
-) -> Result<Vec<T>>
+pub fn launch<T, E>(ranks: usize, program: impl Fn(World) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
 where
     T: Send,
     E: Into<Cause>,
@@ -50,11 +47,7 @@ impl Launch {
     /// A launch of `ranks` ranks, with stacks of 64 MiB, whose waits end after `LOCAL_MAP_TIMEOUT` seconds, or else
     /// 10 minutes.
     pub fn new(ranks: usize) -> Launch {
-        Launch {
-            ranks,
-            deadline: None,
-            stack: 64 << 20,
-        }
+        Launch { ranks, deadline: None, stack: 64 << 20 }
     }
 
     /// How long any wait may last, whatever `LOCAL_MAP_TIMEOUT` says.
@@ -75,10 +68,7 @@ impl Launch {
     ///
     /// # Errors
     /// As for [`launch`]; also no ranks, or a `LOCAL_MAP_TIMEOUT` that is no number of seconds.
-    pub fn run<T, E>(
-        &self,
-        program: impl Fn(World) -> std::result::Result<T, E> + Sync,
-    ) -> Result<Vec<T>>
+    pub fn run<T, E>(&self, program: impl Fn(World) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
     where
         T: Send,
         E: Into<Cause>,
@@ -122,9 +112,7 @@ impl Launch {
     }
 }
 
-fn join<T>(
-    handle: thread::ScopedJoinHandle<'_, std::result::Result<T, Cause>>,
-) -> std::result::Result<T, Cause> {
+fn join<T>(handle: thread::ScopedJoinHandle<'_, std::result::Result<T, Cause>>) -> std::result::Result<T, Cause> {
     handle.join().unwrap_or_else(|panic| Err(message_of(&*panic).into()))
 }
 

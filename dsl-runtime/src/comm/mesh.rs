@@ -31,13 +31,7 @@ type Joined = (AxisList, Arc<dyn Transport>);
 impl DeviceMesh {
     pub(super) fn new(world: World, mesh: Mesh) -> DeviceMesh {
         let coord = mesh.coordinate(world.rank());
-        DeviceMesh(Arc::new(Bound {
-            world,
-            mesh,
-            coord,
-            groups: Mutex::default(),
-            plans: PlanCache::default(),
-        }))
+        DeviceMesh(Arc::new(Bound { world, mesh, coord, groups: Mutex::default(), plans: PlanCache::default() }))
     }
 
     /// The world that the mesh is part of.

@@ -19,6 +19,7 @@ use crate::plan::Routes;
 use crate::shard::Span;
 
 pub use buffer::{Buffer, Finish};
+pub(crate) use call::BARRIER;
 pub use call::Call;
 pub use launch::{Launch, launch};
 pub use mesh::DeviceMesh;
@@ -38,22 +39,10 @@ pub trait Transport: Send + Sync {
 
     /// Brings `input`, takes what `routes` say of everybody's input, and hands the elements to `finish`, once for all
     /// ranks that share the result.
-    fn exchange(
-        &self,
-        call: &Call,
-        input: Option<Buffer>,
-        routes: &Routes,
-        finish: &dyn Finish,
-    ) -> Result<Buffer>;
+    fn exchange(&self, call: &Call, input: Option<Buffer>, routes: &Routes, finish: &dyn Finish) -> Result<Buffer>;
 
-    /// Sends the runs `cuts` of the input, one to each rank, and concatenates what comes, `expected` elements from each.
-    fn all_to_all(
-        &self,
-        call: &Call,
-        input: Buffer,
-        counts: &Counts,
-        finish: &dyn Finish,
-    ) -> Result<Buffer>;
+    /// Sends runs of rows of the input, one to each rank, and concatenates those that come.
+    fn all_to_all(&self, call: &Call, input: Buffer, counts: &Counts, finish: &dyn Finish) -> Result<Buffer>;
 
     /// Sends a copy of `input`; returns without waiting for the receiver.
     fn send(&self, call: &Call, to: usize, input: Buffer, finish: &dyn Finish) -> Result<()>;
@@ -84,9 +73,11 @@ impl Members<'_> {
     }
 }
 
-/// How many elements go to, and are expected from, each rank of the group.
+/// How many rows go to, and are expected from, each rank of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
+    /// The number of elements in a row.
+    pub row: usize,
     /// To each rank, in order of the input.
     pub send: Vec<usize>,
     /// From each rank, in order of the output.
@@ -94,11 +85,9 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The run of the input that goes to `rank`.
+    /// The elements of the input that go to `rank`.
     fn run_to(&self, rank: usize) -> Span {
-        Span {
-            start: self.send[..rank].iter().sum(),
-            len: self.send[rank],
-        }
+        let before: usize = self.send[..rank].iter().sum();
+        Span { start: before * self.row, len: self.send[rank] * self.row }
     }
 }

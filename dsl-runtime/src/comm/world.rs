@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use local_map_rendezvous::Roster;
 
+use super::Transport;
 use super::fake::Fake;
 use super::mesh::DeviceMesh;
 use super::threads::Threads;
-use super::Transport;
 use crate::error::{Error, Report, Result};
 use crate::mesh::Mesh;
 
@@ -29,11 +29,7 @@ enum Engine {
 
 impl World {
     pub(super) fn threads(rank: usize, roster: &Arc<Roster>, threads: &Arc<Threads>) -> World {
-        World {
-            rank,
-            size: roster.ranks(),
-            engine: Engine::Threads(threads.clone()),
-        }
+        World { rank, size: roster.ranks(), engine: Engine::Threads(threads.clone()) }
     }
 
     /// Rank `rank` of a world of `size` ranks that are not there: meshes, specs, shapes and plans can be made, and any
@@ -51,9 +47,7 @@ impl World {
     /// `rank` is not below `size`.
     pub fn fake(rank: usize, size: usize) -> Result<World> {
         if rank >= size {
-            return Err(Error::Mesh(Report::new(format!(
-                "a world of {size} ranks has no rank {rank}"
-            ))));
+            return Err(Error::Mesh(Report::new(format!("a world of {size} ranks has no rank {rank}"))));
         }
         let engine = Engine::Fake;
         Ok(World { rank, size, engine })
@@ -100,10 +94,7 @@ impl World {
     pub(super) fn group(&self, mesh: &Mesh, me: usize) -> Arc<dyn Transport> {
         match &self.engine {
             Engine::Threads(threads) => threads.join(mesh.ranks().collect(), me),
-            Engine::Fake => Arc::new(Fake {
-                position: me,
-                size: mesh.size(),
-            }),
+            Engine::Fake => Arc::new(Fake { position: me, size: mesh.size() }),
         }
     }
 }

@@ -15,10 +15,7 @@ pub(super) struct Axes {
 
 impl Axes {
     pub(super) fn new<'a>(axes: impl IntoIterator<Item = (&'a str, usize)>) -> Result<Axes> {
-        let (names, sizes) = axes
-            .into_iter()
-            .map(|(name, size)| (Arc::from(name), size))
-            .unzip();
+        let (names, sizes) = axes.into_iter().map(|(name, size)| (Arc::from(name), size)).unzip();
         Axes { names, sizes }.checked()
     }
 
@@ -36,9 +33,9 @@ impl Axes {
             None => Ok(self),
             Some(fault) => {
                 let report = Report::new("a mesh cannot be built").offender(fault);
-                Err(Error::Mesh(report.advice(
-                    "give at least one axis, each with a name of its own and a size of at least 1",
-                )))
+                Err(Error::Mesh(
+                    report.advice("give at least one axis, each with a name of its own and a size of at least 1"),
+                ))
             }
         }
     }

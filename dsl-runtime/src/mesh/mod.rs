@@ -55,10 +55,7 @@ impl Mesh {
     ///
     /// # Errors
     /// As for [`Mesh::new`]; also a list of another length than the axes need, or with a rank twice.
-    pub fn over<'a>(
-        ranks: &[usize],
-        axes: impl IntoIterator<Item = (&'a str, usize)>,
-    ) -> Result<Mesh> {
+    pub fn over<'a>(ranks: &[usize], axes: impl IntoIterator<Item = (&'a str, usize)>) -> Result<Mesh> {
         let axes = Axes::new(axes)?;
         let ranks = Ranks::listed(ranks, &axes)?;
         Ok(Mesh::of(axes, ranks))
@@ -90,9 +87,7 @@ impl Mesh {
 
     /// The name of axis `index`, or its number where there is no such axis.
     pub fn name(&self, index: usize) -> String {
-        self.names()
-            .nth(index)
-            .map_or_else(|| index.to_string(), str::to_owned)
+        self.names().nth(index).map_or_else(|| index.to_string(), str::to_owned)
     }
 
     /// The index of the axis called `name`.
@@ -103,9 +98,7 @@ impl Mesh {
         let found = self.names().position(|n| n == name);
         found.ok_or_else(|| {
             Error::Mesh(
-                Report::new(format!("the mesh has no axis `{name}`"))
-                    .on(self)
-                    .advice("use one of the names above"),
+                Report::new(format!("the mesh has no axis `{name}`")).on(self).advice("use one of the names above"),
             )
         })
     }
@@ -117,8 +110,7 @@ impl Mesh {
 
     /// The world rank at `coord`, or `None` where the coordinates do not fit the mesh.
     pub fn rank_at(&self, coord: &[usize]) -> Option<usize> {
-        let fits = coord.len() == self.axis_count()
-            && coord.iter().zip(self.sizes()).all(|(c, size)| c < size);
+        let fits = coord.len() == self.axis_count() && coord.iter().zip(self.sizes()).all(|(c, size)| c < size);
         fits.then(|| self.0.ranks.at(coord, self.sizes()))
     }
 
@@ -142,10 +134,7 @@ impl Mesh {
     /// # Errors
     /// An unknown or repeated axis, none at all, or a rank outside the mesh.
     pub fn sub(&self, names: &[&str], rank: usize) -> Result<Mesh> {
-        let axes = names
-            .iter()
-            .map(|n| self.axis(n))
-            .collect::<Result<SmallVec<[usize; 4]>>>()?;
+        let axes = names.iter().map(|n| self.axis(n)).collect::<Result<SmallVec<[usize; 4]>>>()?;
         let Some(coord) = self.coordinate(rank) else {
             return Err(self.outside(rank));
         };
@@ -155,10 +144,7 @@ impl Mesh {
     /// The sub-mesh along the axes with these indices that goes through `coord`.
     pub(crate) fn through(&self, axes: &[usize], coord: &[usize]) -> Result<Mesh> {
         let picked = self.0.axes.pick(axes)?;
-        let ranks = self
-            .0
-            .ranks
-            .along(axes, coord, self.sizes(), picked.sizes());
+        let ranks = self.0.ranks.along(axes, coord, self.sizes(), picked.sizes());
         Ok(Mesh::of(picked, ranks))
     }
 
@@ -169,9 +155,7 @@ impl Mesh {
     pub fn at(&self, name: &str, index: usize) -> Result<Mesh> {
         let axis = self.axis(name)?;
         if index >= self.sizes()[axis] {
-            return Err(Error::Mesh(
-                Report::new(format!("axis `{name}` has no index {index}")).on(self),
-            ));
+            return Err(Error::Mesh(Report::new(format!("axis `{name}` has no index {index}")).on(self)));
         }
         let others: Coord = (0..self.axis_count()).filter(|&a| a != axis).collect();
         let mut coord: Coord = self.sizes().iter().map(|_| 0).collect();
@@ -191,8 +175,7 @@ impl Mesh {
 
 impl PartialEq for Mesh {
     fn eq(&self, other: &Mesh) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-            || (self.sizes() == other.sizes() && self.0.ranks == other.0.ranks)
+        Arc::ptr_eq(&self.0, &other.0) || (self.sizes() == other.sizes() && self.0.ranks == other.0.ranks)
     }
 }
 
@@ -224,10 +207,7 @@ pub(crate) fn unflatten(mut flat: usize, sizes: &[usize]) -> Coord {
 
 /// The row-major position of `coord`.
 pub(crate) fn flatten(coord: &[usize], sizes: &[usize]) -> usize {
-    coord
-        .iter()
-        .zip(sizes)
-        .fold(0, |flat, (c, size)| flat * size + c)
+    coord.iter().zip(sizes).fold(0, |flat, (c, size)| flat * size + c)
 }
 
 #[cfg(test)]

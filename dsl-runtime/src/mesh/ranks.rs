@@ -42,9 +42,7 @@ impl Ranks {
         let report = || Report::new(format!("a mesh ({axes}) cannot be built from a list of ranks"));
         if ranks.len() != axes.product() {
             let (given, needed) = (ranks.len(), axes.product());
-            return Err(Error::Mesh(report().offender(format!(
-                "{given} ranks are listed, {needed} are needed"
-            ))));
+            return Err(Error::Mesh(report().offender(format!("{given} ranks are listed, {needed} are needed"))));
         }
         let mut seen = HashSet::new();
         if let Some(twice) = ranks.iter().find(|&&r| !seen.insert(r)) {
@@ -55,15 +53,9 @@ impl Ranks {
 
     /// The ranks `base + coord . strides`, if they are distinct and can be counted.
     pub(super) fn from_formula(base: usize, strides: &[usize], sizes: &[usize]) -> Option<Ranks> {
-        let fits = strides.len() == sizes.len()
-            && sizes.iter().zip(strides).all(|(&size, &s)| (size == 1) == (s == 0));
-        let last = sizes.iter().zip(strides).try_fold(base, |sum, (&size, &s)| {
-            sum.checked_add(s.checked_mul(size)?)
-        });
-        (fits && last.is_some() && nests(strides, sizes)).then(|| Ranks::Affine {
-            base,
-            strides: strides.into(),
-        })
+        let fits = strides.len() == sizes.len() && sizes.iter().zip(strides).all(|(&size, &s)| (size == 1) == (s == 0));
+        let last = sizes.iter().zip(strides).try_fold(base, |sum, (&size, &s)| sum.checked_add(s.checked_mul(size)?));
+        (fits && last.is_some() && nests(strides, sizes)).then(|| Ranks::Affine { base, strides: strides.into() })
     }
 
     pub(super) fn at(&self, coord: &[usize], sizes: &[usize]) -> usize {
@@ -84,13 +76,7 @@ impl Ranks {
     }
 
     /// The ranks along `axes` through `coord`; `picked` are the sizes of those axes.
-    pub(super) fn along(
-        &self,
-        axes: &[usize],
-        coord: &[usize],
-        sizes: &[usize],
-        picked: &[usize],
-    ) -> Ranks {
+    pub(super) fn along(&self, axes: &[usize], coord: &[usize], sizes: &[usize], picked: &[usize]) -> Ranks {
         let mut origin = Coord::from_slice(coord);
         axes.iter().for_each(|&a| origin[a] = 0);
         if let Ranks::Affine { strides, .. } = self {
@@ -126,9 +112,8 @@ impl Ranks {
             return Ok(());
         }
         let count: usize = sizes.iter().product();
-        let shown: Vec<String> = (0..count.min(8))
-            .map(|flat| self.at(&unflatten(flat, sizes), sizes).to_string())
-            .collect();
+        let shown: Vec<String> =
+            (0..count.min(8)).map(|flat| self.at(&unflatten(flat, sizes), sizes).to_string()).collect();
         let more = if count > 8 { ", .." } else { "" };
         write!(f, "; ranks {}{more}", shown.join(", "))
     }

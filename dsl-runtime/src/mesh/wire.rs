@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Mesh;
 use super::axes::Axes;
 use super::ranks::Ranks;
-use super::Mesh;
 use crate::error::{Error, Report};
 
 #[derive(Serialize, Deserialize)]
@@ -26,10 +26,7 @@ impl From<Mesh> for Wire {
         Wire {
             axes: axes.collect(),
             ranks: match &mesh.0.ranks {
-                Ranks::Affine { base, strides } => WireRanks::Affine {
-                    base: *base,
-                    strides: strides.to_vec(),
-                },
+                Ranks::Affine { base, strides } => WireRanks::Affine { base: *base, strides: strides.to_vec() },
                 Ranks::Listed(ranks) => WireRanks::Listed(ranks.to_vec()),
             },
         }
@@ -45,9 +42,7 @@ impl TryFrom<Wire> for Mesh {
             WireRanks::Listed(ranks) => Ranks::listed(&ranks, &axes)?,
             WireRanks::Affine { base, strides } => {
                 Ranks::from_formula(base, &strides, axes.sizes()).ok_or_else(|| {
-                    Error::Mesh(Report::new(format!(
-                        "a mesh ({axes}) cannot be read: its ranks overlap or overflow"
-                    )))
+                    Error::Mesh(Report::new(format!("a mesh ({axes}) cannot be read: its ranks overlap or overflow")))
                 })?
             }
         };

@@ -182,10 +182,7 @@ impl Step {
 /// The bytes of one rank's part, on average.
 fn local_bytes(spec: &Spec) -> usize {
     let pairs = spec.placements().iter().zip(spec.mesh().sizes());
-    let parts: usize = pairs
-        .filter(|(p, _)| p.shard_dim().is_some())
-        .map(|(_, size)| size)
-        .product();
+    let parts: usize = pairs.filter(|(p, _)| p.shard_dim().is_some()).map(|(_, size)| size).product();
     spec.bytes() / parts
 }
 
@@ -256,7 +253,6 @@ impl fmt::Display for Bytes {
         }
     }
 }
-
 
 #[cfg(test)]
 mod tests;

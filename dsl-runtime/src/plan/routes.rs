@@ -85,10 +85,7 @@ impl Reduction {
     }
 
     /// Plain copies, for exchanges that reduce nothing.
-    pub const NONE: Reduction = Reduction {
-        fold: Fold::Sum,
-        divisor: 1,
-    };
+    pub const NONE: Reduction = Reduction { fold: Fold::Sum, divisor: 1 };
 }
 
 impl Route {
@@ -100,12 +97,7 @@ impl Route {
     /// The route of `overlap` from a source that holds `old` to an output that holds `new`.
     fn of(from: SmallVec<[usize; 4]>, old: &Piece, new: &Piece, overlap: &Piece) -> Route {
         let (src, dst) = (Lines::of(old, overlap), Lines::of(new, overlap));
-        let mut route = Route {
-            from,
-            extent: overlap.shape(),
-            src,
-            dst,
-        };
+        let mut route = Route { from, extent: overlap.shape(), src, dst };
         route.simplify();
         route
     }
@@ -281,9 +273,8 @@ impl Routes {
 pub(super) fn routes(from: &Spec, to: &Spec, axes: &[usize], coord: &[usize]) -> Routes {
     let new = to.piece(coord);
     let cut = in_group(axes, |a| from.placements()[a].shard_dim().is_some());
-    let reduced = in_group(axes, |a| {
-        from.placements()[a].partial_op().is_some() && from.placements()[a] != to.placements()[a]
-    });
+    let reduced =
+        in_group(axes, |a| from.placements()[a].partial_op().is_some() && from.placements()[a] != to.placements()[a]);
     let routes = walk(&cut, coord, from.mesh().sizes()).map(|source| {
         let old = from.piece(&source);
         let overlap = old.intersect(&new);
@@ -327,9 +318,5 @@ fn reduction(from: &Spec, reduced: &[usize]) -> Reduction {
         let op = from.placements()[a].partial_op()?;
         Some(Reduction::of(op, from.mesh().sizes()[a]))
     });
-    each.reduce(|a, b| Reduction {
-        fold: a.fold,
-        divisor: a.divisor * b.divisor,
-    })
-    .unwrap_or(Reduction::NONE)
+    each.reduce(|a, b| Reduction { fold: a.fold, divisor: a.divisor * b.divisor }).unwrap_or(Reduction::NONE)
 }

@@ -11,21 +11,14 @@ use crate::placement::{Placement, Placements, ReduceOp};
 use crate::spec::{AxisList, Spec};
 
 pub(super) fn plan(from: Arc<Spec>, to: Arc<Spec>) -> Result<Plan> {
-    let mut builder = Builder {
-        current: from.clone(),
-        steps: Vec::new(),
-    };
+    let mut builder = Builder { current: from.clone(), steps: Vec::new() };
     if from != to {
         builder.exchange(&to)?;
         builder.embed(&to)?;
         builder.fill(&to)?;
         builder.scale(&to)?;
     }
-    Ok(Plan {
-        from,
-        to,
-        steps: builder.steps,
-    })
+    Ok(Plan { from, to, steps: builder.steps })
 }
 
 /// The steps so far and the spec that they lead to.
@@ -90,12 +83,7 @@ impl Builder {
         self.relabel(to, |_, new| new, Action::Scale { times, over })
     }
 
-    fn relabel(
-        &mut self,
-        to: &Spec,
-        step: impl Fn(Placement, Placement) -> Placement,
-        action: Action,
-    ) -> Result<()> {
+    fn relabel(&mut self, to: &Spec, step: impl Fn(Placement, Placement) -> Placement, action: Action) -> Result<()> {
         let placements = map_pairs(&self.current, to, step);
         if placements != *self.current.placements() {
             let next = self.current.placed(&placements)?;
@@ -150,10 +138,8 @@ fn embeds(from: &Spec, to: &Spec, dim: usize) -> bool {
 /// A reduced axis is one. So is, for a dimension whose cuts change, every axis that cuts it after the leading axes that
 /// cut it before and after: up to there, each rank's new part lies within its old one.
 fn axes_to_cross(from: &Spec, to: &Spec) -> AxisList {
-    let mut axes: AxisList = changes(from, to)
-        .filter(|(_, (old, _))| old.partial_op().is_some())
-        .map(|(axis, _)| axis)
-        .collect();
+    let mut axes: AxisList =
+        changes(from, to).filter(|(_, (old, _))| old.partial_op().is_some()).map(|(axis, _)| axis).collect();
     for dim in 0..from.shape().len() {
         let (old, new) = (from.axes_of(dim), to.axes_of(dim));
         let leading = if ragged_of(from, dim) == ragged_of(to, dim) {
@@ -176,14 +162,12 @@ fn ragged_of(spec: &Spec, dim: usize) -> Option<&[usize]> {
 
 /// The name of the exchange, where all its axes do the same.
 fn kind(from: &Spec, to: &Spec, axes: &[usize]) -> Collective {
-    let mut kinds = axes.iter().map(|&axis| {
-        match (from.placements()[axis], to.placements()[axis]) {
-            (Placement::Partial(_), Placement::Replicate) => Collective::AllReduce,
-            (Placement::Shard(_), Placement::Replicate) => Collective::AllGather,
-            (Placement::Partial(_), Placement::Shard(_)) => Collective::ReduceScatter,
-            (Placement::Shard(a), Placement::Shard(b)) if a != b && axes.len() == 1 => Collective::AllToAll,
-            _ => Collective::Redistribute,
-        }
+    let mut kinds = axes.iter().map(|&axis| match (from.placements()[axis], to.placements()[axis]) {
+        (Placement::Partial(_), Placement::Replicate) => Collective::AllReduce,
+        (Placement::Shard(_), Placement::Replicate) => Collective::AllGather,
+        (Placement::Partial(_), Placement::Shard(_)) => Collective::ReduceScatter,
+        (Placement::Shard(a), Placement::Shard(b)) if a != b && axes.len() == 1 => Collective::AllToAll,
+        _ => Collective::Redistribute,
     });
     let first = kinds.next().unwrap_or(Collective::Redistribute);
     if kinds.all(|kind| kind == first) { first } else { Collective::Redistribute }

@@ -33,10 +33,7 @@ fn the_table_of_the_design_on_one_axis() {
     assert_eq!(steps(&[Replicate], &[Partial(Min)]), [Action::Fill]);
     assert_eq!(steps(&[Shard(0)], &[Partial(Sum)]), [Action::Embed]);
     assert_eq!(steps(&[Partial(Sum)], &[Partial(Avg)]), [Action::Scale { times: 2, over: 1 }]);
-    assert_eq!(
-        steps(&[Partial(Max)], &[Partial(Sum)]),
-        [exchange(Collective::AllReduce, &[0]), Action::Fill]
-    );
+    assert_eq!(steps(&[Partial(Max)], &[Partial(Sum)]), [exchange(Collective::AllReduce, &[0]), Action::Fill]);
     assert_eq!(steps(&[Shard(0)], &[Shard(-2)]), []);
 }
 

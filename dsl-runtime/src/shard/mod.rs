@@ -16,10 +16,7 @@ pub fn chunk(len: usize, parts: usize, index: usize) -> Span {
     let size = len.div_ceil(parts.max(1));
     let start = size.saturating_mul(index).min(len);
     let end = start.saturating_add(size).min(len);
-    Span {
-        start,
-        len: end - start,
-    }
+    Span { start, len: end - start }
 }
 
 /// The part of `[0, len)` that remains after each `(parts, index)` in turn has cut the part before it.
@@ -27,10 +24,7 @@ pub fn nested(len: usize, cuts: impl IntoIterator<Item = (usize, usize)>) -> Spa
     let whole = Span { start: 0, len };
     cuts.into_iter().fold(whole, |span, (parts, index)| {
         let inner = chunk(span.len, parts, index);
-        Span {
-            start: span.start + inner.start,
-            len: inner.len,
-        }
+        Span { start: span.start + inner.start, len: inner.len }
     })
 }
 

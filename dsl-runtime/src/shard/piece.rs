@@ -24,10 +24,7 @@ impl Span {
     pub fn intersect(self, other: Span) -> Span {
         let start = self.start.max(other.start);
         let end = self.end().min(other.end());
-        Span {
-            start,
-            len: end.saturating_sub(start),
-        }
+        Span { start, len: end.saturating_sub(start) }
     }
 
     /// Whether all of `other` lies within.

@@ -9,12 +9,7 @@ use crate::mesh::Mesh;
 use crate::placement::{Placement, Placements, ReduceOp};
 
 /// Placements with dimensions counted from the front, or every offender at once.
-pub(super) fn normalize(
-    mesh: &Mesh,
-    placements: &[Placement],
-    shape: &[usize],
-    dtype: DType,
-) -> Result<Placements> {
+pub(super) fn normalize(mesh: &Mesh, placements: &[Placement], shape: &[usize], dtype: DType) -> Result<Placements> {
     let report = || {
         let given = Placements::from(placements);
         let what = Typed(dtype, shape);
@@ -22,12 +17,9 @@ pub(super) fn normalize(
     };
     if placements.len() != mesh.axis_count() {
         let (given, axes) = (placements.len(), mesh.axis_count());
-        return Err(Error::Placement(report().offender(format!(
-            "{given} placements are given for {axes} mesh axes"
-        ))));
+        return Err(Error::Placement(report().offender(format!("placements given: {given}, mesh axes: {axes}"))));
     }
-    let normal: Option<SmallVec<[Placement; 4]>> =
-        placements.iter().map(|p| p.normalized(shape.len())).collect();
+    let normal: Option<SmallVec<[Placement; 4]>> = placements.iter().map(|p| p.normalized(shape.len())).collect();
     if let Some(normal) = normal {
         return Ok(Placements::new(normal));
     }
@@ -79,9 +71,9 @@ fn commuting(spec: &Spec) -> Result<()> {
             let line = format!(
                 "Partial({a}) on `{x}` and Partial({b}) on `{y}` do not commute: the order of the two would decide the value"
             );
-            return Err(Error::Placement(refused(spec).offender(line).advice(
-                "use one operation on all partial axes, or Sum and Avg together",
-            )));
+            return Err(Error::Placement(
+                refused(spec).offender(line).advice("use one operation on all partial axes, or Sum and Avg together"),
+            ));
         }
     }
     Ok(())
@@ -98,16 +90,14 @@ fn reducible(spec: &Spec) -> Result<()> {
 pub(crate) fn can_reduce(op: ReduceOp, dtype: DType) -> std::result::Result<(), String> {
     let name = dtype.as_str();
     match op {
-        ReduceOp::Avg if dtype.is_int() => Err(format!(
-            "Partial(Avg) of {name} would truncate: convert to a floating-point type, or use Sum"
-        )),
-        ReduceOp::Any | ReduceOp::All if !matches!(dtype, DType::U8 | DType::U32) => Err(format!(
-            "Partial({op}) reduces truth values, which are u8 or u32, not {name}"
-        )),
+        ReduceOp::Avg if dtype.is_int() => {
+            Err(format!("Partial(Avg) of {name} would truncate: convert to a floating-point type, or use Sum"))
+        }
+        ReduceOp::Any | ReduceOp::All if !matches!(dtype, DType::U8 | DType::U32) => {
+            Err(format!("Partial({op}) reduces truth values, which are u8 or u32, not {name}"))
+        }
         _ => match dtype {
-            DType::F8E8M0 | DType::F4 | DType::F6E2M3 | DType::F6E3M2 => {
-                Err(format!("{name} has no arithmetic"))
-            }
+            DType::F8E8M0 | DType::F4 | DType::F6E2M3 | DType::F6E3M2 => Err(format!("{name} has no arithmetic")),
             _ => Ok(()),
         },
     }

@@ -92,10 +92,8 @@ impl Spec {
     /// # Errors
     /// As for [`Spec::new`].
     pub fn placed(&self, placements: &[Placement]) -> Result<Spec> {
-        let mut spec = Spec {
-            placements: checks::normalize(&self.mesh, placements, &self.shape, self.dtype)?,
-            ..self.clone()
-        };
+        let mut spec =
+            Spec { placements: checks::normalize(&self.mesh, placements, &self.shape, self.dtype)?, ..self.clone() };
         let kept = |r: &Ragged| spec.axes_of(r.dim) == self.axes_of(r.dim);
         spec.ragged = self.ragged.iter().filter(|r| kept(r)).cloned().collect();
         checks::check(&spec)?;
@@ -107,7 +105,6 @@ impl Spec {
         let ragged = SmallVec::new();
         Spec { ragged, ..self.clone() }
     }
-
 
     /// The mesh.
     pub fn mesh(&self) -> &Mesh {
@@ -192,10 +189,7 @@ impl std::hash::Hash for Spec {
 
 impl Ragged {
     fn span(&self, position: usize) -> Span {
-        Span {
-            start: self.lens[..position].iter().sum(),
-            len: self.lens[position],
-        }
+        Span { start: self.lens[..position].iter().sum(), len: self.lens[position] }
     }
 }
 

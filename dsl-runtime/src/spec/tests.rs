@@ -29,7 +29,7 @@ fn pieces_nest_left_to_right() {
 #[test]
 fn wrong_specs_say_why() {
     let message = |r: Result<Spec>| r.unwrap_err().to_string();
-    assert!(message(spec(&[Shard(0)], &[4])).contains("1 placements are given for 2 mesh axes"));
+    assert!(message(spec(&[Shard(0)], &[4])).contains("placements given: 1, mesh axes: 2"));
     let both = message(spec(&[Shard(5), Shard(-3)], &[4, 4]));
     assert!(both.contains("axis `dp`: Shard(5), but the tensor has 2 dimensions"), "{both}");
     assert!(both.contains("axis `tp`: Shard(-3)"), "{both}");

@@ -11,7 +11,12 @@ use crate::placement::ReduceOp;
 
 impl DTensor {
     /// Combines two tensors of one mesh, shape, type and placement, rank by rank.
-    fn zip(&self, name: &str, other: &DTensor, f: impl FnOnce(&Tensor, &Tensor) -> candle_core::Result<Tensor>) -> Result<DTensor> {
+    fn zip(
+        &self,
+        name: &str,
+        other: &DTensor,
+        f: impl FnOnce(&Tensor, &Tensor) -> candle_core::Result<Tensor>,
+    ) -> Result<DTensor> {
         require_same(|| name.to_owned(), [&self.mesh, &other.mesh])?;
         if let (Label::Known(left), Label::Known(right)) = (&self.label, &other.label)
             && left != right
@@ -42,9 +47,11 @@ impl DTensor {
 
     /// Sums and means commute with linear functions; other reductions do not.
     fn require_linear(&self, name: &str) -> Result<()> {
-        self.refuse_partial(name, |op| !op.is_linear(), |op| {
-            format!("the {op} of the results is not the result of the {op}")
-        })
+        self.refuse_partial(
+            name,
+            |op| !op.is_linear(),
+            |op| format!("the {op} of the results is not the result of the {op}"),
+        )
     }
 
     fn refuse_partial(
@@ -67,9 +74,11 @@ impl DTensor {
     /// Adds a number to every element.
     fn shifted(&self, by: f64) -> Result<DTensor> {
         let name = "adding a number";
-        self.refuse_partial(name, |_| true, |_| {
-            "every rank would add it to its own part, so that it would count once per rank".to_owned()
-        })?;
+        self.refuse_partial(
+            name,
+            |_| true,
+            |_| "every rank would add it to its own part, so that it would count once per rank".to_owned(),
+        )?;
         self.mapped(self.local.as_ref().map(|x| x.affine(1.0, by)))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use candle_core::{DType, Tensor};
 
 use super::storage::{IntoTensor, buffer_of, tensor_of};
-use crate::comm::{Buffer, Call, Counts, DeviceMesh, Transport};
+use crate::comm::{BARRIER, Buffer, Call, Counts, DeviceMesh, Transport};
 use crate::error::{Error, Report, Result};
 use crate::placement::ReduceOp;
 use crate::plan::Routes;
@@ -93,7 +93,11 @@ impl Communicator {
         self.one_per_rank(&call, lens.len())?;
         if lens[self.position()] != len {
             let expected = lens[self.position()];
-            return Err(misfit(&call, format!("dim {dim} is {len}, but `lens` says {expected}")));
+            return Err(misfit(
+                &call,
+                format!("dim {dim} is {len}, but `lens` says {expected}"),
+                "give the lengths that the ranks bring",
+            ));
         }
         call.shape[dim] = lens.iter().sum();
         call.detail = Some(format!("along dim {dim} in parts of {lens:?}").into());
@@ -130,7 +134,7 @@ impl Communicator {
         let call = Call::new("all-to-all", x.dtype(), x.dims());
         let (rows, n) = (length(&call, x.dims(), 0)?, self.size());
         if !rows.is_multiple_of(n) {
-            return Err(misfit(&call, format!("{rows} rows do not divide by {n} ranks")));
+            return Err(misfit(&call, format!("{rows} rows do not divide by {n} ranks"), "use `all_to_all_varying`"));
         }
         let each = vec![rows / n; n];
         self.exchange_rows(call, x, &each, &each)
@@ -146,18 +150,17 @@ impl Communicator {
         self.one_per_rank(&call, receive.len())?;
         let sent: usize = send.iter().sum();
         if sent != rows {
-            return Err(misfit(&call, format!("it has {rows} rows, but `send` adds up to {sent}")));
+            return Err(misfit(&call, format!("it has {rows} rows, but `send` adds up to {sent}"), "send every row"));
         }
         // Ranks agree on the shape of a row, not on how many there are.
         call.shape.remove(0);
-        call.detail = Some("rows".into());
+        call.detail = Some("per row".into());
         self.exchange_rows(call, x, send, receive)
     }
 
     fn exchange_rows(&self, call: Call, x: &Tensor, send: &[usize], receive: &[usize]) -> Result<Tensor> {
         let (_, row) = around(x.dims(), 0);
-        let elements = |rows: &[usize]| rows.iter().map(|n| n * row).collect();
-        let counts = Counts { send: elements(send), receive: elements(receive) };
+        let counts = Counts { row, send: send.to_vec(), receive: receive.to_vec() };
         let mut shape: Dims = x.dims().into();
         shape[0] = receive.iter().sum();
         tensor_of(self.0.all_to_all(&call, buffer_of(x)?, &counts, &IntoTensor(&shape))?)
@@ -174,7 +177,8 @@ impl Communicator {
     /// All ranks' tensors, which have one shape, concatenated along `dim` at position `root`; `None` elsewhere.
     #[track_caller]
     pub fn gather(&self, x: &Tensor, dim: usize, root: usize) -> Result<Option<Tensor>> {
-        let call = self.rooted(Call::new("gather", x.dtype(), x.dims()), root)?;
+        let mut call = self.rooted(Call::new("gather", x.dtype(), x.dims()), root)?;
+        call.detail = Some(format!("along dim {dim}").into());
         let (len, me) = (length(&call, x.dims(), dim)?, self.position());
         let (outer, inner) = around(x.dims(), dim);
         let mut shape: Dims = x.dims().into();
@@ -196,8 +200,11 @@ impl Communicator {
         let input = match whole {
             _ if me != root => None,
             Some(x) if x.dtype() == dtype && x.dims() == shape => Some(x),
-            Some(x) => return Err(misfit(&call, format!("the root has {}", Typed(x.dtype(), x.dims())))),
-            None => return Err(misfit(&call, "the root has no tensor".to_owned())),
+            Some(x) => {
+                let line = format!("the root has {}", Typed(x.dtype(), x.dims()));
+                return Err(misfit(&call, line, "give the root's type and shape on every rank"));
+            }
+            None => return Err(misfit(&call, "the root has no tensor".to_owned(), "give it on the root")),
         };
         let (_, row) = around(shape, 0);
         let span = chunk(rows, n, me);
@@ -226,7 +233,7 @@ impl Communicator {
     /// Waits until all ranks of the group have come here.
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
-        self.0.barrier(&Call::new("barrier", DType::U8, &[]))
+        self.0.barrier(&Call::new(BARRIER, DType::U8, &[]))
     }
 
     /// Runs an exchange of tensors. `call` was made at the author's line.
@@ -238,7 +245,7 @@ impl Communicator {
     fn rooted(&self, call: Call, root: usize) -> Result<Call> {
         if root >= self.size() {
             let size = self.size();
-            return Err(misfit(&call, format!("root {root} is not one of {size} positions")));
+            return Err(misfit(&call, format!("root {root} is not one of {size} positions"), POSITIONS));
         }
         Ok(Call { root: Some(root), ..call })
     }
@@ -246,10 +253,10 @@ impl Communicator {
     fn peer(&self, call: &Call, peer: usize) -> Result<()> {
         let (me, size) = (self.position(), self.size());
         if peer >= size {
-            return Err(misfit(call, format!("peer {peer} is not one of {size} positions")));
+            return Err(misfit(call, format!("peer {peer} is not one of {size} positions"), POSITIONS));
         }
         if peer == me {
-            return Err(misfit(call, format!("peer {peer} is this rank itself")));
+            return Err(misfit(call, format!("peer {peer} is this rank itself"), POSITIONS));
         }
         Ok(())
     }
@@ -259,7 +266,7 @@ impl Communicator {
         if given == size {
             return Ok(());
         }
-        Err(misfit(call, format!("{given} lengths are given for {size} ranks")))
+        Err(misfit(call, format!("lengths given: {given}, ranks: {size}"), "give one length per rank of the group"))
     }
 }
 
@@ -272,14 +279,14 @@ fn reducing(name: &'static str, x: &Tensor, op: ReduceOp) -> Result<Call> {
 
 fn length(call: &Call, shape: &[usize], dim: usize) -> Result<usize> {
     let given = shape.len();
-    shape
-        .get(dim)
-        .copied()
-        .ok_or_else(|| misfit(call, format!("it has {given} dimensions, so no dim {dim}")))
+    shape.get(dim).copied().ok_or_else(|| misfit(call, format!("dim {dim} is not one of {given}"), "count dims from 0"))
 }
 
-fn misfit(call: &Call, line: String) -> Error {
-    Error::Shape(Report::new(format!("{call}: the tensor does not fit")).offender(line))
+/// What a wrong root or peer needs to know.
+const POSITIONS: &str = "positions count the ranks of the group from 0, in the order of its axes";
+
+fn misfit(call: &Call, line: String, advice: &str) -> Error {
+    Error::Shape(Report::new(format!("{call}: an argument does not fit")).offender(line).advice(advice))
 }
 
 /// The number of elements around a dimension: how many rows before it, and the size of one index of it.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
+use super::DTensor;
 use super::reshard::described;
 use super::storage::{IntoTensor, buffer_of, tensor_of};
-use super::DTensor;
 use crate::comm::{Call, DeviceMesh};
 use crate::error::{Error, Report, Result};
 use crate::mesh::flatten;

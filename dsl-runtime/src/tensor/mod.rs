@@ -61,22 +61,12 @@ enum Label {
 impl DTensor {
     /// Puts the parts together; `local` is this rank's piece of `spec`, or `None` outside the mesh.
     pub(crate) fn assembled(spec: Arc<Spec>, mesh: DeviceMesh, local: Option<Tensor>) -> DTensor {
-        DTensor {
-            label: Label::Known(spec),
-            mesh,
-            local,
-            layout: PhantomData,
-        }
+        DTensor { label: Label::Known(spec), mesh, local, layout: PhantomData }
     }
 
     /// A tensor of which this rank, outside the mesh, knows the placements only.
     pub(crate) fn absent(placements: Placements, mesh: DeviceMesh) -> DTensor {
-        DTensor {
-            label: Label::Placed(placements),
-            mesh,
-            local: None,
-            layout: PhantomData,
-        }
+        DTensor { label: Label::Placed(placements), mesh, local: None, layout: PhantomData }
     }
 
     /// The mesh, the placements, the global shape and the element type.
@@ -148,12 +138,7 @@ impl DTensor {
 
 impl<L> Clone for DTensor<L> {
     fn clone(&self) -> Self {
-        DTensor {
-            label: self.label.clone(),
-            mesh: self.mesh.clone(),
-            local: self.local.clone(),
-            layout: PhantomData,
-        }
+        DTensor { label: self.label.clone(), mesh: self.mesh.clone(), local: self.local.clone(), layout: PhantomData }
     }
 }
 

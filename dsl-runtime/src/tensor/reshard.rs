@@ -106,19 +106,10 @@ impl DTensor {
 
 /// A call on a tensor of this spec, at the author's line.
 pub(super) fn described(name: &'static str, spec: &Spec, site: &'static Location<'static>) -> Call {
-    Call {
-        site,
-        ..Call::new(name, spec.dtype(), spec.shape())
-    }
+    Call { site, ..Call::new(name, spec.dtype(), spec.shape()) }
 }
 
-fn exchange(
-    mesh: &DeviceMesh,
-    axes: &[usize],
-    call: &Call,
-    local: &Tensor,
-    part: &Part,
-) -> Result<Tensor> {
+fn exchange(mesh: &DeviceMesh, axes: &[usize], call: &Call, local: &Tensor, part: &Part) -> Result<Tensor> {
     let group = mesh.group(axes)?;
     let output = group.exchange(call, Some(buffer_of(local)?), &part.routes, &IntoTensor(&part.shape))?;
     tensor_of(output)
@@ -131,9 +122,7 @@ fn at_home(step: &Step, local: &Tensor, coord: &[usize]) -> Result<Tensor> {
         Action::Embed => embed(step, local, coord),
         Action::Fill => fill(step, local, coord),
         Action::Scale { times, over } => scale(local, times, over),
-        Action::Exchange { .. } => Err(Error::Unsupported(Report::new(format!(
-            "the step `{step}` has no routes"
-        )))),
+        Action::Exchange { .. } => Err(Error::Unsupported(Report::new(format!("the step `{step}` has no routes")))),
     }
 }
 

@@ -110,8 +110,7 @@ pub(crate) fn digest(tensor: &Tensor) -> Result<u64> {
         return Err(not_exchangeable(tensor, "its bits cannot be read"));
     };
     let bits = memory.read().elements().digest();
-    let salt = shape.iter().fold(shape.len() as u64, |h, &n| {
-        h.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(n as u64)
-    });
+    let salt =
+        shape.iter().fold(shape.len() as u64, |h, &n| h.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(n as u64));
     Ok(bits ^ salt)
 }

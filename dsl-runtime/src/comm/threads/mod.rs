@@ -58,9 +58,7 @@ impl Threads {
     /// The membership of the rank at position `me`; the members of a group find each other by its list of ranks.
     pub(super) fn join(&self, ranks: Vec<usize>, me: usize) -> Arc<dyn Transport> {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        let group = groups
-            .entry(ranks)
-            .or_insert_with_key(|ranks| Group::new(&self.roster, ranks.clone()));
+        let group = groups.entry(ranks).or_insert_with_key(|ranks| Group::new(&self.roster, ranks.clone()));
         Arc::new(Member { group: group.clone(), me })
     }
 }
@@ -87,13 +85,7 @@ impl Transport for Member {
         Members::Listed(self.group.members())
     }
 
-    fn exchange(
-        &self,
-        call: &Call,
-        input: Option<Buffer>,
-        routes: &Routes,
-        finish: &dyn Finish,
-    ) -> Result<Buffer> {
+    fn exchange(&self, call: &Call, input: Option<Buffer>, routes: &Routes, finish: &dyn Finish) -> Result<Buffer> {
         let mut deposit = Deposit::new(call, self.in_host_memory(call, input)?);
         if routes.share.first() == Some(&self.me) {
             deposit.output = Some(output_for(call, routes, routes.share.len())?);
@@ -107,13 +99,7 @@ impl Transport for Member {
         output.and_then(Output::buffer).ok_or_else(|| self.disagreement(call))
     }
 
-    fn all_to_all(
-        &self,
-        call: &Call,
-        input: Buffer,
-        counts: &Counts,
-        finish: &dyn Finish,
-    ) -> Result<Buffer> {
+    fn all_to_all(&self, call: &Call, input: Buffer, counts: &Counts, finish: &dyn Finish) -> Result<Buffer> {
         let mut deposit = Deposit::new(call, self.in_host_memory(call, Some(input))?);
         deposit.counts = Some(counts.clone());
         let all = self.meet(deposit)?;
@@ -147,10 +133,7 @@ impl Member {
     /// Meets all members, who must have called the same.
     fn meet(&self, deposit: Deposit) -> Result<Vec<Arc<Deposit>>> {
         let deposit = Arc::new(deposit);
-        let all = self
-            .group
-            .meet(self.me, deposit.clone(), &deposit.call)
-            .map_err(|b| broken(&deposit.call, b))?;
+        let all = self.group.meet(self.me, deposit.clone(), &deposit.call).map_err(|b| broken(&deposit.call, b))?;
         if all.iter().any(|d| d.fingerprint != all[0].fingerprint) {
             let ranks = self.group.members().iter().copied();
             check_agreement(ranks.zip(all.iter().map(|d| &d.call)))?;
@@ -167,8 +150,7 @@ impl Member {
             return Err(self.disagreement(call));
         };
         let inputs: SmallVec<[&Option<Buffer>; 8]> = all.iter().map(|d| &d.input).collect();
-        fill(output, routes, (part, routes.share.len()), &inputs, finish)
-            .map_err(|_| self.disagreement(call))
+        fill(output, routes, (part, routes.share.len()), &inputs, finish).map_err(|_| self.disagreement(call))
     }
 
     /// Concatenates the runs that the other ranks have cut for this one.
@@ -220,17 +202,13 @@ fn output_for(call: &Call, routes: &Routes, parts: usize) -> Result<Output> {
 }
 
 /// A result of this rank alone.
-fn produce(
-    call: &Call,
-    routes: &Routes,
-    inputs: &[&Option<Buffer>],
-    finish: &dyn Finish,
-) -> Result<Buffer> {
+fn produce(call: &Call, routes: &Routes, inputs: &[&Option<Buffer>], finish: &dyn Finish) -> Result<Buffer> {
     let output = output_for(call, routes, 1)?;
     let filled = fill(&output, routes, (0, 1), inputs, finish);
-    filled.ok().and_then(|()| output.buffer()).ok_or_else(|| {
-        Error::Mismatch(Report::new(format!("{call}: a buffer is shorter than its counts say")))
-    })
+    filled
+        .ok()
+        .and_then(|()| output.buffer())
+        .ok_or_else(|| Error::Mismatch(Report::new(format!("{call}: a buffer is shorter than its counts say"))))
 }
 
 /// Holds all inputs for reading while a part of the output is filled.
@@ -262,25 +240,23 @@ fn check_counts(call: &Call, ranks: &[usize], counts: &[&Counts]) -> Result<()> 
             if sent != expected {
                 agree = false;
                 let (from, to) = (ranks[from], ranks[to]);
-                report = report.offender(format!(
-                    "rank {from} sends {sent} elements to rank {to}, which expects {expected}"
-                ));
+                report =
+                    report.offender(format!("rows: rank {from} sends {sent} to rank {to}, which expects {expected}"));
             }
         }
     }
+    let report = report.advice("make every `receive[r]` what rank r's `send` says for this rank");
     if agree { Ok(()) } else { Err(Error::Mismatch(report)) }
 }
 
 fn broken(call: &Call, broken: Broken) -> Error {
     let doing = call.to_string();
     match broken {
-        Broken::PeerFailed { rank, cause } => Error::PeerFailed {
-            doing,
-            rank,
-            cause: cause.to_string(),
-        },
+        Broken::PeerFailed { rank, cause } => Error::PeerFailed { doing, rank, cause: cause.to_string() },
         Broken::PeerReturned { rank } => Error::PeerReturned { doing, rank },
-        Broken::TimedOut { waited, arrived, missing, .. } => Error::TimedOut(timeout(doing, waited, &arrived, &missing)),
+        Broken::TimedOut { waited, arrived, missing, .. } => {
+            Error::TimedOut(timeout(doing, waited, &arrived, &missing))
+        }
     }
 }
 
@@ -291,12 +267,8 @@ fn timeout(
     missing: &[(usize, String)],
 ) -> Report {
     let report = Report::new(format!("{doing}: not all ranks arrived within {waited:.1?}"));
-    let report = missing.iter().fold(report, |r, (rank, place)| {
-        r.offender(format!("rank {rank} is missing: {place}"))
-    });
-    let report = arrived.iter().fold(report, |r, (rank, place)| {
-        r.offender(format!("rank {rank} is here: {place}"))
-    });
+    let report = missing.iter().fold(report, |r, (rank, place)| r.offender(format!("rank {rank} is missing: {place}")));
+    let report = arrived.iter().fold(report, |r, (rank, place)| r.offender(format!("rank {rank} is here: {place}")));
     report.advice("look at the missing ranks first; LOCAL_MAP_TIMEOUT sets the deadline in seconds")
 }
 

@@ -1,5 +1,5 @@
 //! Reshards against the oracle: the global tensor that the ranks' pieces make up never changes.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 
@@ -130,9 +130,8 @@ fn check(axes: &Axes, shape: &[usize], from: &[Placement], to: &[Placement], dty
         assert_eq!(after.spec()?, &oracle.spec(to, dtype));
         Ok((elements(&local), elements(&after.to_local()?), elements(&before.full()?)))
     });
-    let pick = |f: fn(&(Vec<f64>, Vec<f64>, Vec<f64>)) -> &Vec<f64>| -> Vec<Vec<f64>> {
-        ranks.iter().map(|r| f(r).clone()).collect()
-    };
+    type Held = (Vec<f64>, Vec<f64>, Vec<f64>);
+    let pick = |f: fn(&Held) -> &Vec<f64>| -> Vec<Vec<f64>> { ranks.iter().map(|r| f(r).clone()).collect() };
     let expected = oracle.global(from, dtype, &pick(|r| &r.0));
     assert_eq!(oracle.global(to, dtype, &pick(|r| &r.1)), expected, "{axes:?} {shape:?} {from:?} -> {to:?}");
     assert!(pick(|r| &r.2).iter().all(|full| *full == expected), "full() of {from:?}");

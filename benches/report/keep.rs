@@ -19,7 +19,7 @@ struct Block {
 static FREED: Mutex<[Option<Block>; 16]> = Mutex::new([None; 16]);
 
 /// mimalloc, which is quick with the small blocks that threads hand each other, and a shelf for large ones.
-pub struct Keep;
+pub(crate) struct Keep;
 
 /// Runs `f` on the first place of the shelf that `fits`.
 fn on_shelf(fits: impl Fn(&Option<Block>) -> bool, f: impl FnOnce(&mut Option<Block>)) -> bool {

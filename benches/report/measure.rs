@@ -1,5 +1,6 @@
 //! Samples of a call, on one rank of several that make it together.
 
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use candle_core::{Device, Tensor};
@@ -13,13 +14,13 @@ const SHORTEST: Duration = Duration::from_millis(2);
 const WARM_UP: Duration = Duration::from_millis(100);
 
 /// The calls per sample, and the microseconds per call of each sample.
-pub struct Samples {
-    pub inner: usize,
-    pub micros: Vec<f64>,
+pub(crate) struct Samples {
+    pub(crate) inner: usize,
+    pub(crate) micros: Vec<f64>,
 }
 
 /// Samples `call` on every rank of `group`.
-pub fn sample(group: &Communicator, mut call: impl FnMut() -> Result<()>) -> Result<Samples> {
+pub(crate) fn sample<T>(group: &Communicator, mut call: impl FnMut() -> Result<T>) -> Result<Samples> {
     let start = Instant::now();
     let mut inner = calibrate(group, &mut call)?;
     while everybody(group, start.elapsed())? < WARM_UP.as_secs_f64() {
@@ -33,7 +34,7 @@ pub fn sample(group: &Communicator, mut call: impl FnMut() -> Result<()>) -> Res
 }
 
 /// How many calls last long enough, the same on all ranks.
-fn calibrate(group: &Communicator, call: &mut impl FnMut() -> Result<()>) -> Result<usize> {
+fn calibrate<T>(group: &Communicator, call: &mut impl FnMut() -> Result<T>) -> Result<usize> {
     let mut inner = 1;
     loop {
         let mine = timed(group, inner, call)?;
@@ -52,11 +53,11 @@ fn everybody(group: &Communicator, mine: Duration) -> Result<f64> {
     Ok(group.all_reduce(&mine, Max)?.to_scalar()?)
 }
 
-fn timed(group: &Communicator, inner: usize, call: &mut impl FnMut() -> Result<()>) -> Result<Duration> {
+fn timed<T>(group: &Communicator, inner: usize, call: &mut impl FnMut() -> Result<T>) -> Result<Duration> {
     group.barrier()?;
     let start = Instant::now();
     for _ in 0..inner {
-        call()?;
+        black_box(call()?);
     }
     let elapsed = start.elapsed();
     group.barrier()?;
@@ -64,7 +65,7 @@ fn timed(group: &Communicator, inner: usize, call: &mut impl FnMut() -> Result<(
 }
 
 /// The slowest rank's samples.
-pub fn slowest(ranks: Vec<Samples>) -> Samples {
+pub(crate) fn slowest(ranks: Vec<Samples>) -> Samples {
     let mut ranks = ranks.into_iter();
     let first = ranks.next().unwrap_or(Samples { inner: 0, micros: Vec::new() });
     ranks.fold(first, |mut all, rank| {

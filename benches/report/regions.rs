@@ -41,14 +41,14 @@ fn program(world: World) -> Result<[Samples; 4]> {
     assert_eq!(difference.to_local()?.to_vec1::<f32>()?[3], 0.0);
 
     Ok([
-        sample(&group, || Ok(drop(black_box(plain_identity(black_box(&x))?))))?,
-        sample(&group, || Ok(drop(black_box(identity(black_box(&d))?))))?,
-        sample(&group, || Ok(drop(black_box(plain_mixed(&x, black_box(&x), &x, 2.0)?))))?,
-        sample(&group, || Ok(drop(black_box(mixed(&d, black_box(&d), &d, 2.0)?))))?,
+        sample(&group, || Ok(plain_identity(black_box(&x))?))?,
+        sample(&group, || Ok(identity(black_box(&d))?))?,
+        sample(&group, || Ok(plain_mixed(&x, black_box(&x), &x, 2.0)?))?,
+        sample(&group, || Ok(mixed(&d, black_box(&d), &d, 2.0)?))?,
     ])
 }
 
-pub fn w1(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
+pub(crate) fn w1(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
     let mut cases: [Vec<Samples>; 4] = Default::default();
     for rank in launch(ranks, program)? {
         cases.iter_mut().zip(rank).for_each(|(case, samples)| case.push(samples));

@@ -34,7 +34,7 @@ const fn some(us: [f64; 4]) -> Tuned {
     [Some(us[0]), Some(us[1]), Some(us[2]), Some(us[3])]
 }
 
-pub fn w2(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
+pub(crate) fn w2(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
     let axes: &'static [(&'static str, usize)] = Box::leak(Box::new([("dp", ranks)]));
     let tuned = |two: Tuned, four: Tuned| match ranks {
         2 => two,
@@ -62,7 +62,7 @@ pub fn w2(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
     Ok(())
 }
 
-pub fn w3(rows: &mut Vec<Row>) -> Result<()> {
+pub(crate) fn w3(rows: &mut Vec<Row>) -> Result<()> {
     let cases: [(&'static str, &'static [Placement], &'static [Placement], f64); 3] = [
         ("[S0,S0]->[R,R]", &[S0, S0], &[R, R], 356.0),
         ("[P,S0]->[S0,R]", &[P, S0], &[S0, R], 147.0),
@@ -117,7 +117,7 @@ fn measure(case: &Case, size: &str, tuned: Option<f64>) -> Result<Row> {
         let mesh = world.mesh(case.axes.iter().copied())?;
         let x = case.start(&mesh)?;
         case.check(&x)?;
-        sample(&mesh.communicator(&[])?, || Ok(drop(black_box(black_box(&x).reshard(case.to)?))))
+        sample(&mesh.communicator(&[])?, || black_box(&x).reshard(case.to))
     })?;
     let samples = slowest(ranks);
     let mut row = Row {

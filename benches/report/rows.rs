@@ -5,15 +5,15 @@ use std::error::Error;
 use serde_json::{Value, json};
 
 /// What was measured, and the samples in microseconds per call.
-pub struct Row {
-    pub workload: &'static str,
-    pub case: String,
-    pub ranks: usize,
-    pub size: String,
-    pub dtype: &'static str,
-    pub note: String,
-    pub inner: usize,
-    pub samples: Vec<f64>,
+pub(crate) struct Row {
+    pub(crate) workload: &'static str,
+    pub(crate) case: String,
+    pub(crate) ranks: usize,
+    pub(crate) size: String,
+    pub(crate) dtype: &'static str,
+    pub(crate) note: String,
+    pub(crate) inner: usize,
+    pub(crate) samples: Vec<f64>,
 }
 
 impl Row {
@@ -24,7 +24,7 @@ impl Row {
         sorted.get(at.round() as usize).copied().unwrap_or(f64::NAN)
     }
 
-    pub fn median(&self) -> f64 {
+    pub(crate) fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
@@ -47,7 +47,7 @@ fn digits(us: f64) -> String {
     }
 }
 
-pub fn print_table(rows: &[Row]) {
+pub(crate) fn print_table(rows: &[Row]) {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::ASCII_MARKDOWN);
     table.set_header(["", "case", "ranks", "size", "dtype", "median us", "p10", "p90", "min", "note"]);
@@ -59,7 +59,7 @@ pub fn print_table(rows: &[Row]) {
     println!("{table}");
 }
 
-pub fn write_json(file: &str, rows: &[Row]) -> Result<(), Box<dyn Error>> {
+pub(crate) fn write_json(file: &str, rows: &[Row]) -> Result<(), Box<dyn Error>> {
     let rows: Vec<Value> = rows.iter().map(Row::json).collect();
     std::fs::write(file, serde_json::to_string_pretty(&rows)?).map_err(|e| format!("cannot write {file}: {e}"))?;
     Ok(())

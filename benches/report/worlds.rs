@@ -19,7 +19,7 @@ const WORLDS: [(usize, &str, Axes); 5] = [
     (65_536, "16x64x64", &[("pp", 16), ("dp", 64), ("tp", 64)]),
 ];
 
-pub fn w6(rows: &mut Vec<Row>) -> Result<()> {
+pub(crate) fn w6(rows: &mut Vec<Row>) -> Result<()> {
     for (size, name, axes) in WORLDS {
         // The samples are taken on a launched rank; the world that is measured is a fake one.
         for measured in launch(1, |world| program(&world.mesh([("one", 1)])?.communicator(&[])?, size, axes))? {
@@ -57,10 +57,10 @@ fn program(group: &Communicator, size: usize, axes: Axes) -> Result<Vec<(&'stati
         Ok(())
     };
     Ok(vec![
-        ("mesh", sample(group, || Ok(drop(black_box(world.mesh(axes.iter().copied())?))))?),
-        ("from_local", sample(group, || Ok(drop(black_box(DTensor::from_local(local.clone(), &mesh, &shard)?))))?),
+        ("mesh", sample(group, || world.mesh(axes.iter().copied()))?),
+        ("from_local", sample(group, || DTensor::from_local(local.clone(), &mesh, &shard))?),
         ("shape and offset", sample(group, offset)?),
-        ("plan R->S0", sample(group, || Ok(drop(black_box(replicated.explain(&shard)?))))?),
-        ("plan P->R", sample(group, || Ok(drop(black_box(partial.explain(&whole)?))))?),
+        ("plan R->S0", sample(group, || replicated.explain(&shard))?),
+        ("plan P->R", sample(group, || partial.explain(&whole))?),
     ])
 }

@@ -58,7 +58,7 @@ pub enum Error {
     /// Somebody did not arrive before the deadline.
     #[error("{0}")]
     TimedOut(Report),
-    /// A rank of a [`launch`](crate::launch) failed: the root cause, and what the others saw.
+    /// A rank of a [`launch`](crate::comm::launch) failed: the root cause, and what the others saw.
     #[error("rank {rank} failed: {}{}", Indented(cause), Seen(seen))]
     Rank {
         /// The rank that failed first.

@@ -80,7 +80,9 @@ fn fault(handed: &Handed<'_>, wanted: &'static [Want], mesh: &DeviceMesh) -> Opt
     let (given, axes) = (handed.tensor.placements(), mesh.axis_count());
     if wanted.len() != axes {
         let (entry, count) = (Wanted(wanted), wanted.len());
-        return Some(Fault::Impossible(format!("required {entry}, which speaks of {count} mesh axes, but the mesh has {axes}")));
+        return Some(Fault::Impossible(format!(
+            "required {entry}, which speaks of {count} mesh axes, but the mesh has {axes}"
+        )));
     }
     let rank = handed.tensor.shape().ok().map(<[usize]>::len);
     let exact = |want: &Want| match rank {

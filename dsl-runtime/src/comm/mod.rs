@@ -1,7 +1,7 @@
 //! Communicators: groups of ranks and what moves between them. Knows nothing of specs.
 //!
 //! An engine implements [`Transport`] over typed [`Buffer`]s. Everything that moves data is an *exchange*: each rank
-//! brings a buffer, and its [`Routes`](crate::plan::Routes) say which elements of whose buffer make up its output.
+//! brings a buffer, and its [`Routes`] say which elements of whose buffer make up its output.
 
 mod assemble;
 pub mod buffer;

@@ -56,20 +56,23 @@
 pub use local_map_macros::local_map;
 pub use local_map_runtime::comm::{DeviceMesh, Launch, World, launch};
 pub use local_map_runtime::error::{Error, Report, Result};
+pub use local_map_runtime::grad::{Gradients, Param};
 pub use local_map_runtime::mesh::Mesh;
 pub use local_map_runtime::ops;
 pub use local_map_runtime::placement::{Placement, Placements, ReduceOp, types};
 pub use local_map_runtime::plan::{self, Plan};
 pub use local_map_runtime::shard;
 pub use local_map_runtime::spec::{Ragged, Spec};
-pub use local_map_runtime::tensor::{Communicator, DTensor};
+pub use local_map_runtime::tensor::{Communicator, DTensor, no_grad};
 
 /// What programs import: `use local_map::prelude::*;`.
 ///
 /// `Shard(0)` is a value and a pattern, `Shard<0>` a type. Nothing here is called `Result`, `Error`, `Layout` or `Context`,
 /// which candle has.
 pub mod prelude {
-    pub use crate::{Communicator, DTensor, DeviceMesh, Mesh, Spec, World, launch, local_map};
+    pub use crate::{
+        Communicator, DTensor, DeviceMesh, Gradients, Mesh, Param, Spec, World, launch, local_map, no_grad,
+    };
     pub use local_map_runtime::placement::names::*;
     pub use local_map_runtime::placement::types::{All, Any, Avg, Dyn, Max, Min, Partial, Prod, Replicate, Shard, Sum};
 }

@@ -2,11 +2,12 @@
 //!
 //! Programs use the facade crate `local-map`, which re-exports what they need. The modules build on each other in this
 //! order, each using only those before it: [`placement`], [`mesh`], [`shard`], [`spec`], [`plan`], [`comm`], [`tensor`],
-//! [`call`].
+//! [`grad`], [`call`].
 
 pub mod call;
 pub mod comm;
 pub mod error;
+pub mod grad;
 pub mod mesh;
 pub mod ops;
 pub mod placement;

@@ -13,8 +13,8 @@ use crate::spec::{AxisList, Ragged, Spec, Typed};
 use crate::tensor::DTensor;
 
 /// Labels the local result `local` of output `output`.
-pub(super) fn label(region: &Region<'_>, output: usize, wanted: &'static [Want], local: Tensor) -> Result<DTensor> {
-    let labelling = Labelling { region, output, wanted, local: &local };
+pub(super) fn label(region: &Region<'_>, output: usize, wanted: &'static [Want], local: &Tensor) -> Result<DTensor> {
+    let labelling = Labelling { region, output, wanted, local };
     let spec = labelling.spec()?;
     Ok(DTensor::assembled(Arc::new(spec), region.mesh.clone(), Some(local.detach())))
 }

@@ -7,6 +7,7 @@ mod inputs;
 mod label;
 mod outcome;
 mod outputs;
+mod record;
 mod region;
 mod spec;
 mod verify;

@@ -3,11 +3,12 @@
 use candle_core::Tensor;
 
 use super::label::label;
+use super::record::Recorded;
 use super::region::Region;
 use super::spec::{Out, Want};
 use crate::error::{Error, Report, Result};
 use crate::placement::Placements;
-use crate::tensor::DTensor;
+use crate::tensor::{DTensor, Edge};
 
 /// Marks a result that is labelled as a distributed tensor.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct Labels<'r> {
     pub(super) next: usize,
     /// What was labelled, for verification.
     pub(super) done: Vec<(usize, DTensor)>,
+    /// What was labelled and is differentiable, with the graph that it was computed by.
+    pub(super) recorded: Vec<Recorded>,
 }
 
 /// A way to treat the results `V` of a body; tuples of markers treat tuples of results.
@@ -142,7 +145,8 @@ impl Distributable for Tensor {
     type Distributed = DTensor;
 
     fn label(self, labels: &mut Labels<'_>, output: usize) -> Result<DTensor> {
-        let labelled = label(labels.region, output, labels.wanted(output), self)?;
+        let labelled = label(labels.region, output, labels.wanted(output), &self)?;
+        let labelled = labels.recorded(labelled, self)?;
         if labels.region.verifies() {
             labels.done.push((output, labelled.clone()));
         }
@@ -195,8 +199,17 @@ impl<T: Distributable, const N: usize> Distributable for [T; N] {
 
 impl<'r> Labels<'r> {
     pub(super) fn new(region: &'r Region<'r>) -> Labels<'r> {
-        let done = Vec::new();
-        Labels { region, next: 0, done }
+        Labels { region, next: 0, done: Vec::new(), recorded: Vec::new() }
+    }
+
+    /// Makes a labelled result an output of the recorded node.
+    fn recorded(&mut self, labelled: DTensor, local: Tensor) -> Result<DTensor> {
+        let Some(node) = self.region.node.clone().filter(|_| local.dtype().is_float()) else {
+            return Ok(labelled);
+        };
+        let edge = Edge { node, output: self.recorded.len() };
+        self.recorded.push(Recorded { local, placements: labelled.placements().clone() });
+        labelled.produced_by(edge)
     }
 
     fn advance(&mut self) -> usize {

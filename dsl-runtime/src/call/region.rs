@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, Range};
 use std::panic::Location;
+use std::sync::Arc;
 
 use candle_core::Tensor;
 use smallvec::SmallVec;
@@ -10,11 +11,12 @@ use super::argument::{Argument, Held};
 use super::inputs;
 use super::outcome::Outcome;
 use super::outputs::{Labels, Outputs};
+use super::record;
 use super::spec::RegionSpec;
 use super::verify;
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
-use crate::tensor::DTensor;
+use crate::tensor::{DTensor, Node};
 
 /// A call before the body runs.
 pub struct RegionCall<'a> {
@@ -62,6 +64,8 @@ pub(super) struct Region<'a> {
     pub(super) site: &'static Location<'static>,
     pub(super) mesh: DeviceMesh,
     pub(super) inputs: &'a [Handed<'a>],
+    /// The node that is being recorded, if anything needs a gradient.
+    pub(super) node: Option<Arc<Node>>,
 }
 
 impl Region<'_> {
@@ -72,6 +76,15 @@ impl Region<'_> {
             1 => format!("{name}: the result"),
             _ => format!("{name}: result {output}"),
         }
+    }
+
+    /// The tensors that the body sees: leaves of candle's graph where they are recorded.
+    fn locals(&self) -> Result<Locals> {
+        let local = |handed: &Handed<'_>| match self.node {
+            Some(_) => handed.tensor.local().cloned(),
+            None => handed.tensor.to_local(),
+        };
+        self.inputs.iter().map(local).collect::<Result<_>>().map(Locals)
     }
 
     pub(super) fn verifies(&self) -> bool {
@@ -139,26 +152,22 @@ impl<'a> RegionCall<'a> {
         O: Outputs<R::Value>,
         F: FnOnce(&Locals) -> R,
     {
-        let locals = self.locals();
         let RegionCall { spec, site, mesh, inputs } = self;
         let unready = || Error::Mesh(Report::new(format!("{}: the call is not ready", spec.name)));
         let mesh = mesh.ok_or_else(unready).map_err(R::lift)?;
-        let region = Region { spec, site, mesh, inputs: &inputs };
+        let node = record::node(&mesh, &inputs);
+        let region = Region { spec, site, mesh, inputs: &inputs, node };
         let mut labels = Labels::new(&region);
         if region.mesh.coordinate().is_none() {
             return O::absent(&mut labels).map_err(R::lift);
         }
-        let locals = locals.map_err(R::lift)?;
+        let locals = region.locals().map_err(R::lift)?;
         let value = body(&locals).split()?;
         let out = O::label(value, &mut labels).map_err(R::lift)?;
+        record::record(&region, &locals.0, &mut labels.recorded).map_err(R::lift)?;
         if region.verifies() {
             verify::verify(&region, &labels.done).map_err(R::lift)?;
         }
         Ok(out)
-    }
-
-    fn locals(&self) -> Result<Locals> {
-        let locals = self.inputs.iter().map(|handed| handed.tensor.to_local());
-        locals.collect::<Result<_>>().map(Locals)
     }
 }

@@ -107,6 +107,10 @@ impl Placements {
     pub fn new(placements: impl IntoIterator<Item = Placement>) -> Self {
         Placements(placements.into_iter().collect())
     }
+
+    pub(crate) fn push(&mut self, placement: Placement) {
+        self.0.push(placement);
+    }
 }
 
 impl From<&[Placement]> for Placements {

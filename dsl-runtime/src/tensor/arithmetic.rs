@@ -7,6 +7,7 @@ use candle_core::Tensor;
 use super::{DTensor, Label};
 use crate::comm::require_same;
 use crate::error::{Error, Report, Result};
+use crate::grad::record_linear as record;
 use crate::placement::ReduceOp;
 
 impl DTensor {
@@ -31,18 +32,23 @@ impl DTensor {
         }
         self.require_linear(name)?;
         let both = self.local.as_ref().zip(other.local.as_ref());
-        self.mapped(both.map(|(a, b)| f(a, b)))
+        self.mapped(both.map(|(a, b)| f(&a.detach(), &b.detach())))
     }
 
     /// Applies a linear function to every rank's piece.
     fn map(&self, name: &str, f: impl FnOnce(&Tensor) -> candle_core::Result<Tensor>) -> Result<DTensor> {
         self.require_linear(name)?;
-        self.mapped(self.local.as_ref().map(f))
+        self.mapped(self.local.as_ref().map(|x| f(&x.detach())))
+    }
+
+    /// Every element times a number.
+    pub(crate) fn scaled(&self, by: f64) -> Result<DTensor> {
+        record(self.map("scaling", |x| x * by)?, &[(self, by)])
     }
 
     fn mapped(&self, local: Option<candle_core::Result<Tensor>>) -> Result<DTensor> {
         let local = local.transpose()?;
-        Ok(DTensor { local, ..self.clone() })
+        Ok(DTensor { local, edge: None, ..self.clone() })
     }
 
     /// Sums and means commute with linear functions; other reductions do not.
@@ -79,7 +85,8 @@ impl DTensor {
             |_| true,
             |_| "every rank would add it to its own part, so that it would count once per rank".to_owned(),
         )?;
-        self.mapped(self.local.as_ref().map(|x| x.affine(1.0, by)))
+        let shifted = self.mapped(self.local.as_ref().map(|x| x.detach().affine(1.0, by)))?;
+        record(shifted, &[(self, 1.0)])
     }
 }
 
@@ -100,13 +107,13 @@ macro_rules! linear {
 
 linear! {
     /// The sum of two tensors that are placed alike; partial ones must be Sum or Avg.
-    Add add &DTensor, |a, b| a.zip("addition", b, |x, y| x + y);
+    Add add &DTensor, |a, b| record(a.zip("addition", b, |x, y| x + y)?, &[(a, 1.0), (b, 1.0)]);
     /// The difference of two tensors that are placed alike; partial ones must be Sum or Avg.
-    Sub sub &DTensor, |a, b| a.zip("subtraction", b, |x, y| x - y);
+    Sub sub &DTensor, |a, b| record(a.zip("subtraction", b, |x, y| x - y)?, &[(a, 1.0), (b, -1.0)]);
     /// Every element times a number; partial tensors must be Sum or Avg.
-    Mul mul f64, |a, by| a.map("scaling", |x| x * by);
+    Mul mul f64, |a, by| a.scaled(by);
     /// Every element divided by a number; partial tensors must be Sum or Avg.
-    Div div f64, |a, by| a.map("scaling", |x| x / by);
+    Div div f64, |a, by| record(a.map("scaling", |x| x / by)?, &[(a, 1.0 / by)]);
     /// Every element plus a number; an error on partial tensors, where each rank would add it.
     Add add f64, |a, by| a.shifted(by);
     /// Every element minus a number; an error on partial tensors, where each rank would subtract it.
@@ -117,6 +124,6 @@ linear! {
 impl Neg for &DTensor {
     type Output = Result<DTensor>;
     fn neg(self) -> Result<DTensor> {
-        self.map("negation", |x| x.neg())
+        record(self.map("negation", |x| x.neg())?, &[(self, -1.0)])
     }
 }

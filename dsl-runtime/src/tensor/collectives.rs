@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
 
-use super::storage::{IntoTensor, buffer_of, tensor_of};
+use super::storage::{buffer_of, plain, tensor_of};
 use crate::comm::{BARRIER, Buffer, Call, Counts, DeviceMesh, Transport};
 use crate::error::{Error, Report, Result};
 use crate::placement::ReduceOp;
@@ -163,7 +163,7 @@ impl Communicator {
         let counts = Counts { row, send: send.to_vec(), receive: receive.to_vec() };
         let mut shape: Dims = x.dims().into();
         shape[0] = receive.iter().sum();
-        tensor_of(self.0.all_to_all(&call, buffer_of(x)?, &counts, &IntoTensor(&shape))?)
+        tensor_of(self.0.all_to_all(&call, buffer_of(x)?, &counts, &plain(&shape))?)
     }
 
     /// The tensor of position `root`. All ranks bring tensors of one type and shape.
@@ -219,7 +219,7 @@ impl Communicator {
     pub fn send(&self, x: &Tensor, to: usize) -> Result<()> {
         let call = Call::new("send and receive", x.dtype(), x.dims());
         self.peer(&call, to)?;
-        self.0.send(&call, to, buffer_of(x)?, &IntoTensor(x.dims()))
+        self.0.send(&call, to, buffer_of(x)?, &plain(x.dims()))
     }
 
     /// Waits for the tensor of this type and shape that position `from` sends.
@@ -239,7 +239,7 @@ impl Communicator {
     /// Runs an exchange of tensors. `call` was made at the author's line.
     fn run(&self, call: &Call, x: Option<&Tensor>, routes: &Routes, shape: &[usize]) -> Result<Tensor> {
         let input: Option<Buffer> = x.map(buffer_of).transpose()?;
-        tensor_of(self.0.exchange(call, input, routes, &IntoTensor(shape))?)
+        tensor_of(self.0.exchange(call, input, routes, &plain(shape))?)
     }
 
     fn rooted(&self, call: Call, root: usize) -> Result<Call> {

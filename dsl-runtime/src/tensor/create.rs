@@ -7,7 +7,7 @@ use candle_core::{DType, Device, Tensor};
 
 use super::DTensor;
 use super::reshard::described;
-use super::storage::{IntoTensor, buffer_of, tensor_of};
+use super::storage::{buffer_of, plain, tensor_of};
 use crate::comm::{Call, DeviceMesh};
 use crate::error::{Error, Report, Result};
 use crate::mesh::flatten;
@@ -155,7 +155,7 @@ fn heading(
     call.root = Some(root);
     let routes = Routes::broadcast(root, count, 0..mesh.size());
     let group = mesh.group_by_name(&[])?;
-    let words = tensor_of(group.exchange(&call, Some(buffer_of(&tensor)?), &routes, &IntoTensor(&[count]))?)?;
+    let words = tensor_of(group.exchange(&call, Some(buffer_of(&tensor)?), &routes, &plain(&[count]))?)?;
     let words: Vec<i64> = words.to_vec1()?;
     let dtype = usize::try_from(words[0]).ok().and_then(|i| DTYPES.get(i));
     match dtype {
@@ -186,7 +186,7 @@ fn piece_from(
     let input = whole.map(buffer_of).transpose()?;
     let all: AxisList = (0..mesh.axis_count()).collect();
     let shape = spec.piece(coord).shape();
-    tensor_of(mesh.group(&all)?.exchange(&call, input, &routes, &IntoTensor(&shape))?)
+    tensor_of(mesh.group(&all)?.exchange(&call, input, &routes, &plain(&shape))?)
 }
 
 fn wrong_piece(spec: &Spec, mesh: &DeviceMesh, local: &Tensor, expected: &[usize]) -> Error {

@@ -5,6 +5,7 @@ mod collectives;
 mod create;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod edge;
 mod identity;
 mod reshard;
 mod storage;
@@ -22,6 +23,8 @@ use crate::placement::types::Dyn;
 use crate::spec::Spec;
 
 pub use collectives::Communicator;
+pub use edge::no_grad;
+pub(crate) use edge::{Edge, Kind, Node, Pulled, Rule, is_recording};
 pub(crate) use storage::digest;
 
 /// A tensor that is spread over the ranks of a mesh.
@@ -46,7 +49,10 @@ pub(crate) use storage::digest;
 pub struct DTensor<L = Dyn> {
     label: Label,
     mesh: DeviceMesh,
+    /// A leaf of candle's where there is an edge.
     local: Option<Tensor>,
+    /// Where the gradient goes, if one is needed.
+    edge: Option<Edge>,
     layout: PhantomData<fn() -> L>,
 }
 
@@ -61,12 +67,12 @@ enum Label {
 impl DTensor {
     /// Puts the parts together; `local` is this rank's piece of `spec`, or `None` outside the mesh.
     pub(crate) fn assembled(spec: Arc<Spec>, mesh: DeviceMesh, local: Option<Tensor>) -> DTensor {
-        DTensor { label: Label::Known(spec), mesh, local, layout: PhantomData }
+        DTensor { label: Label::Known(spec), mesh, local, edge: None, layout: PhantomData }
     }
 
     /// A tensor of which this rank, outside the mesh, knows the placements only.
     pub(crate) fn absent(placements: Placements, mesh: DeviceMesh) -> DTensor {
-        DTensor { label: Label::Placed(placements), mesh, local: None, layout: PhantomData }
+        DTensor { label: Label::Placed(placements), mesh, local: None, edge: None, layout: PhantomData }
     }
 
     /// The mesh, the placements, the global shape and the element type.
@@ -123,12 +129,33 @@ impl DTensor {
         self.local.is_none()
     }
 
+    /// Whether [`backward`](DTensor::backward) of what is computed from this tensor goes through it: it needs a gradient itself,
+    /// or was computed from one that does. The same on every rank of the mesh.
+    pub fn needs_grad(&self) -> bool {
+        self.edge.is_some()
+    }
+
+    pub(crate) fn edge(&self) -> Option<&Edge> {
+        self.edge.as_ref()
+    }
+
+    /// The same tensor with this leaf of candle's as its local one.
+    pub(crate) fn with_leaf(&self, leaf: Tensor, edge: Edge) -> DTensor {
+        DTensor { local: Some(leaf), edge: Some(edge), ..self.clone() }
+    }
+
+    /// The same tensor as the output of a recorded node; the local piece is copied into a leaf.
+    pub(crate) fn produced_by(&self, edge: Edge) -> Result<DTensor> {
+        let leaf = crate::grad::leaf_of(self.local()?)?;
+        Ok(self.with_leaf(leaf, edge))
+    }
+
     /// This rank's piece.
     ///
     /// # Errors
     /// [`Error::Absent`](crate::error::Error::Absent) on a rank outside the mesh.
     pub fn to_local(&self) -> Result<Tensor> {
-        self.local().cloned()
+        self.local().map(Tensor::detach)
     }
 
     pub(crate) fn local(&self) -> Result<&Tensor> {
@@ -138,7 +165,13 @@ impl DTensor {
 
 impl<L> Clone for DTensor<L> {
     fn clone(&self) -> Self {
-        DTensor { label: self.label.clone(), mesh: self.mesh.clone(), local: self.local.clone(), layout: PhantomData }
+        DTensor {
+            label: self.label.clone(),
+            mesh: self.mesh.clone(),
+            local: self.local.clone(),
+            edge: self.edge.clone(),
+            layout: PhantomData,
+        }
     }
 }
 

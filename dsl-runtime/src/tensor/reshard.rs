@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 
+use super::edge::is_recording;
 use super::identity::{identity, padded};
 use super::storage::{IntoTensor, buffer_of, tensor_of};
 use super::{DTensor, Label};
@@ -89,18 +90,33 @@ impl DTensor {
 
     fn perform(&self, prepared: &Prepared, site: &'static Location<'static>) -> Result<DTensor> {
         let coord = self.mesh.inside()?;
-        let mut local = self.local()?.clone();
+        let mut local = self.local()?.detach();
         for (step, part) in prepared.plan.steps().iter().zip(&prepared.parts) {
             local = match (&step.action, part) {
                 (Action::Exchange { kind, axes }, Some(part)) => {
                     let mut call = described(kind.name(), &step.from, site);
                     call.detail = Some(prepared.detail.clone());
-                    exchange(&self.mesh, axes, &call, &local, part)?
+                    let leaf = self.edge.is_some() && is_recording();
+                    exchange(&self.mesh, axes, &call, &local, part, leaf)?
                 }
                 _ => at_home(step, &local, coord)?,
             };
         }
-        Ok(self.relabelled(prepared.plan.to().clone(), Some(local)))
+        let moved = self.relabelled(prepared.plan.to().clone(), Some(local));
+        self.passed_on(moved, prepared)
+    }
+
+    /// A reshard is the identity on the cotangent, which goes where this tensor's goes. What an exchange made is a leaf already,
+    /// as every rank can tell from the plan; what local steps made may be a view, or this tensor's own leaf.
+    fn passed_on(&self, moved: DTensor, prepared: &Prepared) -> Result<DTensor> {
+        let Some(edge) = self.edge.clone().filter(|_| is_recording()) else {
+            return Ok(moved);
+        };
+        match prepared.plan.steps().last().map(|step| &step.action) {
+            None => Ok(self.clone()),
+            Some(Action::Exchange { .. }) => Ok(moved.with_leaf(moved.local()?.clone(), edge)),
+            Some(_) => moved.produced_by(edge),
+        }
     }
 }
 
@@ -109,9 +125,9 @@ pub(super) fn described(name: &'static str, spec: &Spec, site: &'static Location
     Call { site, ..Call::new(name, spec.dtype(), spec.shape()) }
 }
 
-fn exchange(mesh: &DeviceMesh, axes: &[usize], call: &Call, local: &Tensor, part: &Part) -> Result<Tensor> {
-    let group = mesh.group(axes)?;
-    let output = group.exchange(call, Some(buffer_of(local)?), &part.routes, &IntoTensor(&part.shape))?;
+fn exchange(mesh: &DeviceMesh, axes: &[usize], call: &Call, local: &Tensor, part: &Part, leaf: bool) -> Result<Tensor> {
+    let finish = IntoTensor { shape: &part.shape, leaf };
+    let output = mesh.group(axes)?.exchange(call, Some(buffer_of(local)?), &part.routes, &finish)?;
     tensor_of(output)
 }
 

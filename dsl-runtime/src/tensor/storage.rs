@@ -81,13 +81,21 @@ fn not_exchangeable(tensor: &Tensor, why: &str) -> Error {
     )
 }
 
-/// Makes a tensor of the given shape.
-pub(super) struct IntoTensor<'a>(pub(super) &'a [usize]);
+/// Makes a tensor of the given shape, which candle differentiates with respect to if it is a leaf.
+pub(super) struct IntoTensor<'a> {
+    pub(super) shape: &'a [usize],
+    pub(super) leaf: bool,
+}
+
+/// Makes a plain tensor of the given shape.
+pub(super) fn plain(shape: &[usize]) -> IntoTensor<'_> {
+    IntoTensor { shape, leaf: false }
+}
 
 impl Finish for IntoTensor<'_> {
     fn finish(&self, elements: HostVec) -> Buffer {
         let storage = Storage::Cpu(elements.into());
-        let tensor = Tensor::from_storage(storage, self.0, BackpropOp::none(), false);
+        let tensor = Tensor::from_storage(storage, self.shape, BackpropOp::none(), self.leaf);
         let (dtype, len) = (tensor.dtype(), tensor.elem_count());
         Buffer::host(dtype, len, Arc::new(HostTensor::new(tensor)))
     }

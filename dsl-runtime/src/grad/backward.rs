@@ -1,0 +1,165 @@
+//! The backward pass: nodes in reverse program order, cotangents converted as late as can be.
+
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use candle_core::Tensor;
+
+use super::gradients::Gradients;
+use crate::error::{Error, Report, Result};
+use crate::placement::{Placement, Placements, ReduceOp};
+use crate::spec::Spec;
+use crate::tensor::{DTensor, Edge, Kind, Node, no_grad};
+
+impl DTensor {
+    /// The gradients, of this one-element tensor, of everything that it was computed from and that needs a gradient: those of
+    /// the *global* function, as if the program had run unsharded on one device.
+    ///
+    /// Every rank of the mesh must call this. The tape is used up: a second call over the same regions is an error. On a rank
+    /// outside the mesh there are no gradients.
+    ///
+    /// # Errors
+    /// The tensor has more than one element or needs no gradient; the tape was used up; another rank failed, disagrees or does
+    /// not come.
+    pub fn backward(&self) -> Result<Gradients> {
+        if self.is_absent() {
+            return Ok(Gradients::default());
+        }
+        let Some(edge) = self.edge() else {
+            return Err(Error::Unsupported(
+                Report::new(format!("backward of {self}: nothing that it was computed from needs a gradient")).advice(
+                    "make parameters with `Param::new`, or call `requires_grad` on an input, before the forward pass",
+                ),
+            ));
+        };
+        no_grad(|| {
+            let mut pass = Pass::default();
+            pass.arrive(edge, self.seed()?)?;
+            pass.run()
+        })
+    }
+
+    /// The cotangent of a scalar: one, on every rank.
+    fn seed(&self) -> Result<DTensor> {
+        let spec = self.spec()?;
+        if spec.elements() != 1 {
+            return Err(Error::Shape(
+                Report::new(format!("backward of {self}: only a tensor of one element has a gradient"))
+                    .advice("reduce it to a scalar first, such as by a sum or a mean"),
+            ));
+        }
+        let whole = Placements::new(spec.placements().iter().map(|_| Placement::Replicate));
+        let local = self.local()?;
+        let one = Tensor::ones(spec.shape(), spec.dtype(), local.device())?;
+        Ok(DTensor::assembled(Arc::new(spec.placed(&whole)?), self.mesh().clone(), Some(one)))
+    }
+}
+
+/// A node that waits for its turn: the last one recorded comes first.
+struct Waiting(Arc<Node>);
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Waiting) -> bool {
+        self.0.order == other.0.order
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Waiting) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Waiting) -> std::cmp::Ordering {
+        self.0.order.cmp(&other.0.order)
+    }
+}
+
+/// The cotangents that have arrived and the gradients that are done.
+#[derive(Default)]
+struct Pass {
+    waiting: BinaryHeap<Waiting>,
+    arrived: HashMap<u64, Vec<Option<DTensor>>>,
+    gradients: Gradients,
+}
+
+impl Pass {
+    /// Adds a cotangent to those of a node's output.
+    fn arrive(&mut self, edge: &Edge, cotangent: DTensor) -> Result<()> {
+        let waiting = &mut self.waiting;
+        let outputs = self.arrived.entry(edge.node.order).or_insert_with(|| {
+            waiting.push(Waiting(edge.node.clone()));
+            Vec::new()
+        });
+        if outputs.len() <= edge.output {
+            outputs.resize(edge.output + 1, None);
+        }
+        let slot = &mut outputs[edge.output];
+        *slot = Some(match slot.take() {
+            None => cotangent,
+            Some(before) => sum(before, cotangent)?,
+        });
+        Ok(())
+    }
+
+    fn run(mut self) -> Result<Gradients> {
+        while let Some(Waiting(node)) = self.waiting.pop() {
+            let cotangents = self.arrived.remove(&node.order).unwrap_or_default();
+            match &node.kind {
+                Kind::Leaf { spec, deferred } => self.finish(&node, spec, *deferred, cotangents)?,
+                Kind::Step(_) => self.step(&node, cotangents)?,
+            }
+        }
+        Ok(self.gradients)
+    }
+
+    fn step(&mut self, node: &Node, cotangents: Vec<Option<DTensor>>) -> Result<()> {
+        let rule = node.take_rule().ok_or_else(|| {
+            Error::Unsupported(
+                Report::new("backward: a part of the tape was used up by an earlier backward pass")
+                    .advice("run the forward pass again, or add the losses up before one backward pass"),
+            )
+        })?;
+        let pulled = rule.pull(cotangents)?;
+        self.gradients.add_variables(&pulled.variables)?;
+        for (edge, cotangent) in node.inputs.iter().zip(pulled.cotangents) {
+            if let (Some(edge), Some(cotangent)) = (edge, cotangent) {
+                self.arrive(edge, cotangent)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(
+        &mut self,
+        node: &Node,
+        spec: &Arc<Spec>,
+        deferred: bool,
+        cotangents: Vec<Option<DTensor>>,
+    ) -> Result<()> {
+        if let Some(cotangent) = cotangents.into_iter().next().flatten() {
+            let gradient = if deferred { cotangent } else { cotangent.reshard(spec.placements())? };
+            self.gradients.insert(node.order, spec.clone(), gradient);
+        }
+        Ok(())
+    }
+}
+
+/// Adds cotangents that may be placed otherwise, without communication where that can be.
+pub(super) fn sum(a: DTensor, b: DTensor) -> Result<DTensor> {
+    let pairs = a.placements().iter().zip(b.placements().iter());
+    let joint = Placements::new(pairs.map(|(x, y)| join(*x, *y)));
+    &a.reshard(&joint)? + &b.reshard(&joint)?
+}
+
+/// A placement that both can be given: at no cost, unless they are cut along different dimensions.
+fn join(a: Placement, b: Placement) -> Placement {
+    match (a, b) {
+        (Placement::Partial(_), _) | (_, Placement::Partial(_)) => Placement::Partial(ReduceOp::Sum),
+        (Placement::Shard(_), _) => a,
+        (Placement::Replicate, other) => other,
+    }
+}

@@ -1,0 +1,112 @@
+//! The gradients of one backward pass, or of several added up.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use candle_core::Tensor;
+use candle_core::backprop::GradStore;
+
+use super::backward::sum;
+use super::param::Param;
+use crate::error::Result;
+use crate::spec::Spec;
+use crate::tensor::{DTensor, Kind, no_grad};
+
+/// Gradients by the tensor that they belong to.
+///
+/// Each has the placements of its tensor, except those of parameters that [defer](Param::defer_reduction) their reduction:
+/// these stay partial until [`reduce`](Gradients::reduce).
+#[derive(Default)]
+pub struct Gradients {
+    /// By the order of the leaf's node.
+    pub(super) of_leaves: HashMap<u64, Gradient>,
+    variables: GradStore,
+}
+
+/// The gradient of one leaf.
+#[derive(Clone)]
+pub(super) struct Gradient {
+    /// The leaf's own.
+    pub(super) spec: Arc<Spec>,
+    pub(super) value: DTensor,
+}
+
+impl Gradients {
+    pub(super) fn insert(&mut self, leaf: u64, spec: Arc<Spec>, value: DTensor) {
+        self.of_leaves.insert(leaf, Gradient { spec, value });
+    }
+
+    /// The gradient of a [`Param`], or of a tensor that [needs one](DTensor::requires_grad); `None` if the differentiated tensor
+    /// does not depend on it.
+    pub fn get(&self, leaf: &DTensor) -> Option<&DTensor> {
+        let edge = leaf.edge()?;
+        let Kind::Leaf { .. } = edge.node.kind else { return None };
+        self.of_leaves.get(&edge.node.order).map(|gradient| &gradient.value)
+    }
+
+    /// The gradient of a candle variable that a body reached beside its distributed arguments: this rank's own, not reduced.
+    pub fn local(&self, variable: &Tensor) -> Option<&Tensor> {
+        self.variables.get(variable)
+    }
+
+    /// How many leaves have a gradient.
+    pub fn len(&self) -> usize {
+        self.of_leaves.len()
+    }
+
+    /// Whether no leaf has a gradient.
+    pub fn is_empty(&self) -> bool {
+        self.of_leaves.is_empty()
+    }
+
+    /// The leaves in program order, which is the same on every rank.
+    pub(super) fn leaves(&self) -> Vec<u64> {
+        let mut leaves: Vec<u64> = self.of_leaves.keys().copied().collect();
+        leaves.sort_unstable();
+        leaves
+    }
+
+    /// Adds the gradients of another pass, such as another micro-batch's.
+    ///
+    /// # Errors
+    /// Another rank failed, disagrees or does not come; nothing is communicated where both are placed alike.
+    pub fn add(&mut self, other: Gradients) -> Result<()> {
+        no_grad(|| {
+            for leaf in other.leaves() {
+                let Some(theirs) = other.of_leaves.get(&leaf).cloned() else { continue };
+                match self.of_leaves.get_mut(&leaf) {
+                    None => drop(self.of_leaves.insert(leaf, theirs)),
+                    Some(ours) => ours.value = sum(ours.value.clone(), theirs.value)?,
+                }
+            }
+            self.add_variables(&other.variables)
+        })
+    }
+
+    pub(super) fn add_variables(&mut self, other: &GradStore) -> Result<()> {
+        for &id in other.get_ids() {
+            let Some(theirs) = other.get_id(id) else { continue };
+            let total = match self.variables.get_id(id) {
+                None => theirs.clone(),
+                Some(ours) => (ours + theirs)?,
+            };
+            self.variables.insert_id(id, total);
+        }
+        Ok(())
+    }
+
+    /// The gradients as candle's optimizers take them: by each parameter's [variable](Param::var), the local pieces.
+    ///
+    /// # Errors
+    /// A gradient is still partial: call [`reduce`](Gradients::reduce) first.
+    pub fn to_store<'a>(&self, params: impl IntoIterator<Item = &'a Param>) -> Result<GradStore> {
+        let mut store = GradStore::default();
+        for param in params {
+            if let Some(gradient) = self.get(param) {
+                super::reduce::require_reduced(gradient)?;
+                store.insert(param.var()?.as_tensor(), gradient.to_local()?);
+            }
+        }
+        Ok(store)
+    }
+}

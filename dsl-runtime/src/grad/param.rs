@@ -1,0 +1,89 @@
+//! Parameters: leaves of the tape that own their storage.
+
+use std::ops::Deref;
+
+use candle_core::Var;
+
+use super::vjp::leaf_of;
+use crate::error::{Error, Report, Result};
+use crate::tensor::{DTensor, Edge, Node};
+
+impl DTensor {
+    /// The same tensor as one whose gradient is wanted: [`backward`](DTensor::backward) of what is computed from it reports it,
+    /// in its own placements. The local piece is copied once.
+    ///
+    /// # Errors
+    /// The tensor is partial (its gradient could not be), or not of floating point.
+    pub fn requires_grad(&self) -> Result<DTensor> {
+        self.as_leaf(false)
+    }
+
+    fn as_leaf(&self, deferred: bool) -> Result<DTensor> {
+        let spec = self.spec()?;
+        let fault = if !spec.dtype().is_float() {
+            Some("its elements are not of floating point")
+        } else if !spec.partial_axes().is_empty() {
+            Some("it is partial: no rank holds a value that could be changed")
+        } else {
+            None
+        };
+        if let Some(fault) = fault {
+            return Err(Error::Placement(
+                Report::new(format!("{self} cannot have a gradient"))
+                    .offender(fault)
+                    .advice("convert it, or reshard it to Replicate or Shard, first"),
+            ));
+        }
+        if self.is_absent() {
+            return Ok(self.clone());
+        }
+        let node = Node::leaf(self.known()?.clone(), deferred);
+        let local = leaf_of(self.local()?)?;
+        Ok(self.with_leaf(local, Edge { node, output: 0 }))
+    }
+}
+
+/// A parameter: a distributed tensor whose gradient is wanted and that owns its storage, so that an optimizer may write it in
+/// place. Use it wherever a `&DTensor` goes.
+pub struct Param(DTensor);
+
+impl Param {
+    /// A parameter with a copy of this value.
+    ///
+    /// # Errors
+    /// As for [`DTensor::requires_grad`].
+    pub fn new(value: &DTensor) -> Result<Param> {
+        value.as_leaf(false).map(Param)
+    }
+
+    /// The same parameter, whose gradient stays partial in [`backward`](DTensor::backward), to be reduced once per step by
+    /// [`Gradients::reduce`](super::Gradients::reduce).
+    ///
+    /// # Errors
+    /// None for a parameter.
+    pub fn defer_reduction(self) -> Result<Param> {
+        self.0.as_leaf(true).map(Param)
+    }
+
+    /// This rank's piece as the variable that candle's optimizers change in place.
+    ///
+    /// # Errors
+    /// This rank is outside the mesh.
+    pub fn var(&self) -> Result<Var> {
+        // The local tensor is a variable already, which is shared, not copied.
+        Ok(Var::from_tensor(self.0.local()?)?)
+    }
+}
+
+impl Deref for Param {
+    type Target = DTensor;
+    fn deref(&self) -> &DTensor {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Param {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Param({})", self.0)
+    }
+}

@@ -63,6 +63,7 @@ pub use local_map_runtime::placement::{Placement, Placements, ReduceOp, types};
 pub use local_map_runtime::plan::{self, Plan};
 pub use local_map_runtime::shard;
 pub use local_map_runtime::spec::{Ragged, Spec};
+pub use local_map_runtime::call::Region;
 pub use local_map_runtime::tensor::{Communicator, DTensor, no_grad};
 
 /// What programs import: `use local_map::prelude::*;`.
@@ -71,7 +72,7 @@ pub use local_map_runtime::tensor::{Communicator, DTensor, no_grad};
 /// which candle has.
 pub mod prelude {
     pub use crate::{
-        Communicator, DTensor, DeviceMesh, Gradients, Mesh, Param, Spec, World, launch, local_map, no_grad,
+        Communicator, DTensor, DeviceMesh, Gradients, Mesh, Param, Region, Spec, World, launch, local_map, no_grad,
     };
     pub use local_map_runtime::placement::names::*;
     pub use local_map_runtime::placement::types::{All, Any, Avg, Dyn, Max, Min, Partial, Prod, Replicate, Shard, Sum};

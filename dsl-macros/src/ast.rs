@@ -7,6 +7,8 @@ use proc_macro2::Span;
 pub(crate) struct Args {
     /// `in = [..]`; absent when every distributed parameter takes any placement.
     pub(crate) inputs: Option<Inputs>,
+    /// `grad = [..]`; absent when every gradient is placed as the runtime's tables say.
+    pub(crate) grads: Option<Inputs>,
     /// `out = ..`
     pub(crate) outputs: Option<Outputs>,
     /// `mesh = expr`
@@ -15,6 +17,8 @@ pub(crate) struct Args {
     pub(crate) krate: Option<syn::Path>,
     /// `reshard`
     pub(crate) reshard: bool,
+    /// `recompute`, with the span of the flag.
+    pub(crate) recompute: Option<Span>,
     /// `check`
     pub(crate) check: bool,
 }
@@ -31,11 +35,11 @@ pub(crate) enum Mesh {
     Given(Box<syn::Expr>),
 }
 
-/// The value of `in`.
+/// The value of `in`, or of `grad`.
 pub(crate) enum Inputs {
     /// Already reported as wrong.
     Unreadable,
-    /// One entry per parameter.
+    /// One entry per parameter that takes one.
     Each(Entries),
 }
 
@@ -49,6 +53,16 @@ pub(crate) enum Outputs {
     One(List),
     /// `[[Shard(0)], _]`: one entry per output.
     Each(Entries),
+}
+
+impl Inputs {
+    /// The entry of the parameter `at`, counted among those that take one.
+    pub(crate) fn entry(&self, at: usize) -> Option<&Entry> {
+        match self {
+            Inputs::Each(entries) => entries.items.get(at),
+            Inputs::Unreadable => None,
+        }
+    }
 }
 
 /// A bracketed list of entries.

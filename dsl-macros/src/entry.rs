@@ -1,4 +1,4 @@
-//! The values of `in` and `out`: lists of entries.
+//! The values of `in`, `grad` and `out`: lists of entries.
 
 use crate::ast::{Entries, Entry, Inputs, Outputs};
 use crate::errors::Errors;
@@ -11,25 +11,25 @@ const BY_NAME: &str = "entries by name, `{ .. }`, are not available yet: write a
 const TUPLE: &str = "tuple entries are not available yet";
 const ON_MESH: &str = "`entry on expr` is not available yet: every output lives on the mesh of the region";
 
-/// Reads the value of `in`.
-pub(crate) fn inputs(value: &[TokenTree], errors: &mut Errors) -> Inputs {
+/// Reads the value of `key`, which is `in` or `grad`.
+pub(crate) fn inputs(value: &[TokenTree], key: &str, errors: &mut Errors) -> Inputs {
     match value {
         [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Bracket => {
             errors.take(ends(rest));
-            Inputs::Each(entries(group, "in", errors))
+            Inputs::Each(entries(group, key, errors))
         }
         [first, ..] => {
-            errors.at(first.span(), wrong_inputs(first));
+            errors.at(first.span(), wrong_inputs(first, key));
             Inputs::Unreadable
         }
         [] => Inputs::Unreadable,
     }
 }
 
-fn wrong_inputs(first: &TokenTree) -> &'static str {
+fn wrong_inputs(first: &TokenTree, key: &str) -> String {
     match delimiter(first) {
-        Some(Delimiter::Brace) => BY_NAME,
-        _ => "`in` is a list with one entry per parameter, as in `in = [[Shard(0)], _]`",
+        Some(Delimiter::Brace) => BY_NAME.into(),
+        _ => format!("`{key}` is a list with one entry per parameter, as in `{key} = [[Shard(0)], _]`"),
     }
 }
 
@@ -121,7 +121,7 @@ fn is_placement(name: &proc_macro2::Ident) -> bool {
 }
 
 fn bare_placement(piece: &[TokenTree], key: &str) -> String {
-    let what = if key == "in" { "parameter" } else { "output" };
+    let what = if key == "out" { "output" } else { "parameter" };
     let written: String = piece.iter().map(ToString::to_string).collect();
     format!("this placement needs a list of its own, `[{written}]`: `{key}` has one entry per {what}")
 }

@@ -2,10 +2,11 @@
 //!
 //! One expansion goes through five steps, each in files of its own: the attribute is read (`parse`, `entry`,
 //! `placement`, into `ast`), put beside the function (`function`, `types`, into `model`), held against every rule
-//! (`check`), and written as a wrapper (`expand`, `signature`, `table`). A step never stops at a mistake: it notes it and
+//! (`check`), and written as a wrapper (`binding`, `expand`, `signature`, `table`). A step never stops at a mistake: it notes it and
 //! goes on with its best guess, so that all mistakes appear at once and the rest of the file still compiles.
 
 mod ast;
+mod binding;
 mod check;
 mod entry;
 mod errors;

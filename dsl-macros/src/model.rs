@@ -1,7 +1,7 @@
 //! The region that the attribute and the function make together. Where the attribute is wrong this is the best guess,
 //! so that callers of the function see the signature that they will see once it is right.
 
-use crate::ast::{Args, Entry, Inputs, List, Outputs};
+use crate::ast::{Args, Entry, List, Outputs};
 use crate::function::{Function, parameter_name};
 use crate::tokens::located;
 use crate::types::{self, Class};
@@ -20,10 +20,14 @@ pub(crate) struct Region<'a> {
 }
 
 /// One parameter and what the attribute says of it.
+#[derive(Clone, Copy)]
 pub(crate) struct Parameter<'a> {
     pub(crate) written: &'a PatType,
     pub(crate) class: Class,
+    /// In `in`.
     pub(crate) entry: Option<&'a Entry>,
+    /// In `grad`.
+    pub(crate) grad: Option<&'a Entry>,
     pub(crate) role: Role<'a>,
 }
 
@@ -36,6 +40,8 @@ pub(crate) enum Role<'a> {
     Any,
     /// Distributed, with these placements.
     Placed(&'a List),
+    /// `&Region`: not a parameter of the wrapper, which supplies it.
+    Context,
 }
 
 /// The written result type, taken apart.
@@ -89,7 +95,7 @@ pub(crate) enum Label<'a> {
 
 impl<'a> Region<'a> {
     pub(crate) fn new(args: &'a Args, function: &'a Function) -> Self {
-        let parameters = function.parameters().enumerate().map(|(at, written)| parameter(args, at, written)).collect();
+        let parameters = parameters(args, function);
         let result = returned(&function.sig.output);
         let outputs = labels(args.outputs.as_ref(), result.value());
         Region { args, function, parameters, result, outputs }
@@ -106,7 +112,38 @@ impl<'a> Region<'a> {
 
     /// The distributed parameters, in order.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = &Parameter<'a>> {
-        self.parameters.iter().filter(|parameter| !matches!(parameter.role, Role::Plain))
+        self.parameters.iter().filter(|parameter| parameter.is_distributed())
+    }
+
+    /// The parameters that are passed through, in order.
+    pub(crate) fn plain(&self) -> impl Iterator<Item = &Parameter<'a>> {
+        self.parameters.iter().filter(|parameter| matches!(parameter.role, Role::Plain))
+    }
+
+    /// The parameters that take an entry in `in` and in `grad`: all but the context.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &Parameter<'a>> {
+        self.parameters.iter().filter(|parameter| !matches!(parameter.role, Role::Context))
+    }
+
+    /// The context; a second one was reported.
+    pub(crate) fn contexts(&self) -> impl Iterator<Item = &Parameter<'a>> {
+        self.parameters.iter().filter(|parameter| matches!(parameter.role, Role::Context))
+    }
+
+    /// Whether the body is written so that it can run again; where it should but is not, that was reported.
+    pub(crate) fn recomputes(&self) -> bool {
+        self.args.recompute.is_some()
+            && self.function.sig.receiver().is_none()
+            && self.unnamed_result().is_none()
+            && !self.plain().any(|parameter| types::borrows(&parameter.written.ty))
+    }
+
+    /// The result type, if an `impl Trait` stands in it.
+    pub(crate) fn unnamed_result(&self) -> Option<&'a Type> {
+        match &self.function.sig.output {
+            ReturnType::Type(_, ty) if types::mentions_impl(ty) => Some(ty),
+            _ => None,
+        }
     }
 }
 
@@ -115,20 +152,35 @@ impl Parameter<'_> {
     pub(crate) fn name(&self) -> String {
         parameter_name(&self.written.pat)
     }
+
+    pub(crate) fn is_distributed(&self) -> bool {
+        matches!(self.role, Role::Any | Role::Placed(_))
+    }
 }
 
+fn parameters<'a>(args: &'a Args, function: &'a Function) -> Vec<Parameter<'a>> {
+    let mut at = 0;
+    let parameters = function.parameters().map(|written| match types::context(&written.ty) {
+        Some(_) => Parameter { written, class: Class::Other, entry: None, grad: None, role: Role::Context },
+        None => {
+            at += 1;
+            parameter(args, at - 1, written)
+        }
+    });
+    parameters.collect()
+}
+
+/// The parameter whose entries are the ones `at`.
 fn parameter<'a>(args: &'a Args, at: usize, written: &'a PatType) -> Parameter<'a> {
     let class = types::class(&written.ty);
-    let entry = match &args.inputs {
-        Some(Inputs::Each(entries)) => entries.items.get(at),
-        _ => None,
-    };
+    let entry = args.inputs.as_ref().and_then(|inputs| inputs.entry(at));
+    let grad = args.grads.as_ref().and_then(|grads| grads.entry(at));
     let role = match (class, entry) {
         (Class::Distributed, Some(Entry::Placed(list))) => Role::Placed(list),
         (Class::Distributed, None | Some(Entry::Unreadable(_))) => Role::Any,
         _ => Role::Plain,
     };
-    Parameter { written, class, entry, role }
+    Parameter { written, class, entry, grad, role }
 }
 
 impl Returned {

@@ -10,8 +10,8 @@ use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 
-const KEYS: [&str; 6] = ["in", "out", "mesh", "reshard", "check", "crate"];
-const LATER: [&str; 4] = ["grad", "axes", "recompute", "dynamic"];
+const KEYS: [&str; 8] = ["in", "out", "grad", "mesh", "reshard", "recompute", "check", "crate"];
+const LATER: [&str; 2] = ["axes", "dynamic"];
 
 /// Reads the attribute. What cannot be read is noted in `errors` and left out.
 pub(crate) fn args(tokens: TokenStream, errors: &mut Errors) -> Args {
@@ -53,7 +53,11 @@ impl Reader<'_, '_> {
         match name.as_str() {
             "in" => {
                 let value = self.value(key, "[[Shard(0)], _]");
-                self.args.inputs = Some(entry::inputs(&value, self.errors));
+                self.args.inputs = Some(entry::inputs(&value, "in", self.errors));
+            }
+            "grad" => {
+                let value = self.value(key, "[[Replicate], _]");
+                self.args.grads = Some(entry::inputs(&value, "grad", self.errors));
             }
             "out" => {
                 let value = self.value(key, "[Shard(0)]");
@@ -62,6 +66,7 @@ impl Reader<'_, '_> {
             "mesh" => self.args.mesh = self.mesh(key),
             "crate" => self.args.krate = self.krate(key),
             "reshard" => self.args.reshard = self.flag(key),
+            "recompute" => self.args.recompute = self.flag(key).then(|| key.span()),
             "check" => self.args.check = self.flag(key),
             _ => self.errors.at(key.span(), unknown(&name)),
         }

@@ -1,73 +1,15 @@
 //! The wrapper's signature: the author's, with `DTensor` where a tensor is distributed.
 
-use crate::model::{Label, Labels, Parameter, Region, Returned, Role, Value};
+use crate::binding::{self, Binding, Bindings};
+use crate::model::{Label, Labels, Region, Returned, Value};
 use crate::types;
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote_spanned};
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Attribute, FnArg, Pat, PatType, ReturnType, Signature, Token, Type, parse_quote};
-
-/// A distributed parameter, by all the names that it has in the expansion.
-pub(crate) struct Input<'a> {
-    /// What messages call it.
-    pub(crate) name: String,
-    /// As the author wrote it: bound inside.
-    pub(crate) pat: &'a Pat,
-    pub(crate) ty: &'a Type,
-    pub(crate) role: Role<'a>,
-    /// The wrapper's parameter.
-    pub(crate) outer: Ident,
-    /// Between the two: where the region keeps it.
-    pub(crate) handle: Ident,
-    /// `#[cfg]`s: everything about the parameter is under them.
-    pub(crate) cfgs: Vec<&'a Attribute>,
-    /// Those, and the lint levels, which speak of the author's binding.
-    pub(crate) inner_attrs: Vec<&'a Attribute>,
-    /// The place among all parameters but `self`.
-    position: usize,
-}
-
-/// The distributed parameters of `region`, in order.
-pub(crate) fn inputs<'a>(region: &Region<'a>) -> Vec<Input<'a>> {
-    let distributed = region.parameters.iter().enumerate().filter(|(_, it)| !matches!(it.role, Role::Plain));
-    distributed.enumerate().map(|(at, (position, parameter))| input(at, position, parameter)).collect()
-}
-
-fn input<'a>(at: usize, position: usize, parameter: &Parameter<'a>) -> Input<'a> {
-    let written = parameter.written;
-    Input {
-        name: parameter.name(),
-        pat: &written.pat,
-        ty: &written.ty,
-        role: parameter.role,
-        outer: outer_name(&written.pat, position),
-        handle: format_ident!("__input{at}", span = Span::mixed_site()),
-        cfgs: written.attrs.iter().filter(|attr| is_cfg(attr)).collect(),
-        inner_attrs: written.attrs.iter().filter(|attr| is_cfg(attr) || is_lint(attr)).collect(),
-        position,
-    }
-}
-
-/// The author's name for the parameter, or a fresh one where the author's binding is more or less than a name.
-fn outer_name(pat: &Pat, position: usize) -> Ident {
-    match pat {
-        Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() && !pat.ident.to_string().starts_with('_') => {
-            pat.ident.clone()
-        }
-        _ => format_ident!("__arg{position}", span = Span::mixed_site()),
-    }
-}
-
-fn is_cfg(attr: &Attribute) -> bool {
-    attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr")
-}
-
-fn is_lint(attr: &Attribute) -> bool {
-    ["allow", "expect", "warn", "deny", "forbid"].iter().any(|level| attr.path().is_ident(level))
-}
+use syn::{FnArg, PatType, ReturnType, Signature, Token, Type, parse_quote};
 
 /// The signature of the wrapper.
-pub(crate) fn wrapper(region: &Region, inputs: &[Input]) -> Signature {
+pub(crate) fn wrapper(region: &Region, bindings: &Bindings) -> Signature {
     let mut sig = region.function.sig.clone();
     let krate = region.krate(output_span(&region.function.sig));
     let typed = sig.inputs.iter_mut().filter_map(|input| match input {
@@ -77,19 +19,34 @@ pub(crate) fn wrapper(region: &Region, inputs: &[Input]) -> Signature {
     for (position, parameter) in typed.enumerate() {
         // Nothing expands `#[place]` yet, and that was reported.
         parameter.attrs.retain(|attr| !attr.path().is_ident("place"));
-        if let Some(input) = inputs.iter().find(|input| input.position == position) {
-            distribute(parameter, input, &krate);
+        if let Some(input) = binding::at(position, &bindings.inputs) {
+            rename(parameter, input);
+            *parameter.ty = types::distributed(&parameter.ty, &krate);
+        }
+        if let Some(kept) = binding::at(position, &bindings.kept) {
+            rename(parameter, kept);
         }
     }
+    leave_out(&bindings.contexts, &mut sig);
     sig.output = output(region, &krate);
     sig
 }
 
-fn distribute(parameter: &mut PatType, input: &Input, krate: &TokenStream) {
-    let outer = &input.outer;
+/// Binds the parameter to what the wrapper calls it.
+fn rename(parameter: &mut PatType, binding: &Binding) {
+    let outer = &binding.outer;
     *parameter.pat = parse_quote!(#outer);
-    *parameter.ty = types::distributed(&parameter.ty, krate);
-    parameter.attrs.retain(|attr| !is_lint(attr));
+    parameter.attrs.retain(|attr| !binding::is_lint(attr));
+}
+
+fn leave_out(contexts: &[Binding], sig: &mut Signature) {
+    if contexts.is_empty() {
+        return;
+    }
+    let receivers = usize::from(sig.receiver().is_some());
+    let inputs = std::mem::take(&mut sig.inputs).into_iter().enumerate();
+    let kept = inputs.filter(|(at, _)| !contexts.iter().any(|context| context.position + receivers == *at));
+    sig.inputs = kept.map(|(_, input)| input).collect();
 }
 
 fn output(region: &Region, krate: &TokenStream) -> ReturnType {

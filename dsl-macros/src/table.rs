@@ -1,38 +1,74 @@
 //! The static table that describes the region to the runtime.
 
-use crate::ast::{List, Placement};
+use crate::ast::{Entry, Inputs, List, Placement};
+use crate::binding::{Binding, Bindings};
 use crate::model::{Label, Labels, Region, Role};
-use crate::signature::Input;
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Meta;
 
 /// `static __REGION: RegionSpec = RegionSpec::new(name, params, outs).flags();`
-pub(crate) fn region(region: &Region, inputs: &[Input]) -> TokenStream {
+pub(crate) fn region(region: &Region, bindings: &Bindings) -> TokenStream {
     let krate = region.krate(Span::mixed_site());
     let private = quote!(#krate::__private);
     let name = region.function.name();
-    let params = inputs.iter().map(|input| param(input, &private));
+    let params = bindings.inputs.iter().map(|input| param(input, &private));
     let outs: Vec<TokenStream> = match &region.outputs {
         Labels::Whole(label) => vec![out(label, &private)],
         Labels::Each(labels) => labels.iter().map(|label| out(label, &private)).collect(),
     };
+    let grads = grads(region, bindings, &private);
     let reshard = region.args.reshard.then(|| quote!(.reshard()));
+    let recompute = region.recomputes().then(|| quote!(.recompute()));
     let check = region.args.check.then(|| quote!(.check()));
-    quote_spanned! {Span::mixed_site()=>
-        static __REGION: #private::RegionSpec =
-            #private::RegionSpec::new(#name, &[#(#params),*], &[#(#outs),*]) #reshard #check;
+    let spec = quote! {
+        #private::RegionSpec::new(#name, &[#(#params),*], &[#(#outs),*]) #grads #reshard #recompute #check
+    };
+    let spec = with_context(spec, bindings.contexts.first());
+    quote_spanned!(Span::mixed_site()=> static __REGION: #private::RegionSpec = #spec;)
+}
+
+/// A call cannot stand under the `#[cfg]`s of the context, but a statement can.
+fn with_context(spec: TokenStream, context: Option<&Binding>) -> TokenStream {
+    match context {
+        None => spec,
+        Some(Binding { cfgs, .. }) if cfgs.is_empty() => quote!(#spec.context()),
+        Some(Binding { cfgs, .. }) => quote_spanned! {Span::mixed_site()=> {
+            let __spec = #spec;
+            #(#cfgs)* let __spec = __spec.context();
+            __spec
+        }},
     }
 }
 
-fn param(input: &Input, private: &TokenStream) -> TokenStream {
-    let (cfgs, name) = (&input.cfgs, &input.name);
-    match input.role {
+/// `.grad(&[Grad::Default, ..])`, where the attribute speaks of gradients.
+fn grads(region: &Region, bindings: &Bindings, private: &TokenStream) -> Option<TokenStream> {
+    let Some(Inputs::Each(_)) = &region.args.grads else {
+        return None;
+    };
+    let grads = bindings.inputs.iter().map(|input| grad(input, private));
+    Some(quote!(.grad(&[#(#grads),*])))
+}
+
+fn grad(input: &Binding, private: &TokenStream) -> TokenStream {
+    let cfgs = &input.cfgs;
+    match input.parameter.grad {
+        Some(Entry::Placed(list)) => {
+            let wants = wants(list, private);
+            quote!(#(#cfgs)* #private::Grad::Placed(#wants))
+        }
+        _ => quote!(#(#cfgs)* #private::Grad::Default),
+    }
+}
+
+fn param(input: &Binding, private: &TokenStream) -> TokenStream {
+    let (cfgs, name) = (&input.cfgs, input.parameter.name());
+    match input.parameter.role {
         Role::Placed(list) => {
             let wants = wants(list, private);
             quote!(#(#cfgs)* #private::Param::placed(#name, #wants))
         }
-        Role::Any | Role::Plain => quote!(#(#cfgs)* #private::Param::any(#name)),
+        _ => quote!(#(#cfgs)* #private::Param::any(#name)),
     }
 }
 
@@ -68,13 +104,13 @@ fn want(placement: &Placement, private: &TokenStream) -> TokenStream {
 }
 
 /// The place in the table of the input behind `earlier`, some of which `#[cfg]` may remove.
-pub(crate) fn index(earlier: &[Input]) -> TokenStream {
+pub(crate) fn index(earlier: &[Binding]) -> TokenStream {
     let sure = Literal::usize_unsuffixed(earlier.iter().filter(|input| conditions(input).is_empty()).count());
     let unsure = earlier.iter().map(conditions).filter(|conditions| !conditions.is_empty());
     quote!(#sure #(+ ::core::cfg!(all(#(#unsure),*)) as usize)*)
 }
 
-fn conditions(input: &Input) -> Vec<TokenStream> {
+fn conditions(input: &Binding) -> Vec<TokenStream> {
     let conditions = input.cfgs.iter().filter_map(|attr| match &attr.meta {
         Meta::List(list) if attr.path().is_ident("cfg") => Some(list.tokens.clone()),
         _ => None,

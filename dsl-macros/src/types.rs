@@ -3,7 +3,7 @@
 use crate::tokens::located;
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
-use syn::{GenericArgument, Path, PathArguments, Type, TypePath, parse_quote};
+use syn::{GenericArgument, Lifetime, Path, PathArguments, Type, TypePath, parse_quote};
 
 /// How a parameter's type relates to tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +67,33 @@ fn class_of_sequence(element: &Type) -> Class {
 
 /// Whether `ty` is a path that ends in plain `Tensor`.
 pub(crate) fn is_tensor(ty: &Type) -> bool {
+    is_named(ty, "Tensor")
+}
+
+fn is_named(ty: &Type, name: &str) -> bool {
     match bare(ty) {
         Type::Path(TypePath { qself: None, path, .. }) => {
-            path.segments.last().is_some_and(|last| last.ident == "Tensor" && last.arguments.is_none())
+            path.segments.last().is_some_and(|last| last.ident == name && last.arguments.is_none())
         }
         _ => false,
+    }
+}
+
+/// The `Region` in `&Region`, the context; also in `Region` and `&mut Region`, which are mistaken for it.
+pub(crate) fn context(ty: &Type) -> Option<&Type> {
+    Some(behind_reference(ty)).filter(|ty| is_named(ty, "Region"))
+}
+
+/// Whether `ty` is a reference without `mut`.
+pub(crate) fn is_shared_reference(ty: &Type) -> bool {
+    matches!(bare(ty), Type::Reference(reference) if reference.mutability.is_none())
+}
+
+/// `T` for `T`, `&T` and `&mut T`.
+pub(crate) fn behind_reference(ty: &Type) -> &Type {
+    match bare(ty) {
+        Type::Reference(reference) => bare(&reference.elem),
+        ty => ty,
     }
 }
 
@@ -175,6 +197,37 @@ pub(crate) fn without_impl(ty: &Type) -> Type {
         }
     });
     ty
+}
+
+/// Whether an `impl Trait` stands anywhere in `ty` where [`without_impl`] would replace it.
+pub(crate) fn mentions_impl(ty: &Type) -> bool {
+    let mut found = false;
+    walk(&mut ty.clone(), &mut |ty| found |= matches!(ty, Type::ImplTrait(_)));
+    found
+}
+
+/// Whether a value of type `ty` shows that it lives for a while only: a reference or a lifetime that is not `'static`.
+pub(crate) fn borrows(ty: &Type) -> bool {
+    let mut found = false;
+    walk(&mut ty.clone(), &mut |ty| {
+        found |= match ty {
+            Type::Reference(reference) => reference.lifetime.as_ref().is_none_or(is_brief),
+            Type::Path(TypePath { path, .. }) => path.segments.iter().any(|segment| has_brief(&segment.arguments)),
+            _ => false,
+        };
+    });
+    found
+}
+
+fn has_brief(arguments: &PathArguments) -> bool {
+    let PathArguments::AngleBracketed(arguments) = arguments else {
+        return false;
+    };
+    arguments.args.iter().any(|argument| matches!(argument, GenericArgument::Lifetime(lifetime) if is_brief(lifetime)))
+}
+
+fn is_brief(lifetime: &Lifetime) -> bool {
+    lifetime.ident != "static"
 }
 
 /// `ty` inside of its parentheses and of the invisible groups of `macro_rules!`.

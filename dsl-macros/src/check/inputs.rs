@@ -1,8 +1,8 @@
 //! `in` against the parameters.
 
-use super::left_over;
-use crate::ast::{Entries, Entry, Inputs};
-use crate::errors::{Errors, counted, listed};
+use super::{entry_count, wrong_count};
+use crate::ast::{Entry, Inputs};
+use crate::errors::Errors;
 use crate::function::compact;
 use crate::model::{Parameter, Region};
 use crate::types::{self, Class};
@@ -16,33 +16,13 @@ pub(crate) fn check(region: &Region, errors: &mut Errors) -> bool {
     match &region.args.inputs {
         Some(Inputs::Unreadable) => return false,
         // After a wrong count nobody knows which entry was meant for which parameter.
-        Some(Inputs::Each(entries)) if entries.items.len() != region.parameters.len() => {
-            wrong_count(region, entries, errors);
+        Some(Inputs::Each(entries)) if entries.items.len() != entry_count(region) => {
+            wrong_count(region, "in", entries, "write `_` for a parameter that is not distributed", errors);
         }
         _ => region.parameters.iter().for_each(|parameter| fits(parameter, errors)),
     }
     let all_readable = region.parameters.iter().all(|it| !matches!(it.entry, Some(Entry::Unreadable(_))));
     all_readable && errors.count() == before
-}
-
-fn wrong_count(region: &Region, entries: &Entries, errors: &mut Errors) {
-    let (given, wanted) = (entries.items.len(), region.parameters.len());
-    let counts = format!(
-        "`{}` has {}{}, but `in` has {}",
-        region.function.name(),
-        counted(wanted, "parameter", "parameters"),
-        if region.function.sig.receiver().is_some() { " beside `self`" } else { "" },
-        counted(given, "entry", "entries"),
-    );
-    if let Some(surplus) = entries.items.get(wanted) {
-        return left_over(surplus, &counts, errors);
-    }
-    let without: Vec<String> = region.parameters.iter().skip(given).map(Parameter::name).collect();
-    let have = if without.len() == 1 { "has" } else { "have" };
-    errors.at(
-        entries.span,
-        format!("{counts}: {} {have} none; write `_` for a parameter that is not distributed", listed(&without)),
-    );
 }
 
 /// A parameter with a list, or any parameter where `in` is omitted, must be of a type that can be distributed.

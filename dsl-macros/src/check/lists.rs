@@ -6,22 +6,23 @@ use proc_macro2::Span;
 
 const EMPTY: &str = "an empty list places nothing: write one placement per mesh axis, or `_`";
 
-/// Notes mistakes in the lists of `in` and `out`.
+/// Notes mistakes in the lists of `in`, `out` and `grad`.
 pub(crate) fn check(args: &Args, errors: &mut Errors) {
-    let (inputs, outputs) = (input_lists(args), output_lists(args));
-    inputs.iter().for_each(|list| nothing_ragged(list, errors));
-    let lists: Vec<&List> = inputs.into_iter().chain(outputs).collect();
-    for list in &lists {
-        if list.placements.is_empty() {
-            errors.at(list.span, EMPTY);
-        }
-        reductions_commute(list, errors);
+    let (inputs, grads) = (parameter_lists(args.inputs.as_ref()), parameter_lists(args.grads.as_ref()));
+    inputs.iter().for_each(|list| nothing_ragged(list, "an input brings its lengths along", errors));
+    grads.iter().for_each(|list| nothing_ragged(list, "a gradient is as long as its parameter", errors));
+    grads.iter().for_each(|list| is_a_sum(list, errors));
+    let values: Vec<&List> = inputs.into_iter().chain(output_lists(args)).collect();
+    values.iter().for_each(|list| reductions_commute(list, errors));
+    let lists: Vec<&List> = values.into_iter().chain(grads).collect();
+    for list in lists.iter().filter(|list| list.placements.is_empty()) {
+        errors.at(list.span, EMPTY);
     }
     same_axis_count(&lists, errors);
 }
 
-fn input_lists(args: &Args) -> Vec<&List> {
-    match &args.inputs {
+fn parameter_lists(inputs: Option<&Inputs>) -> Vec<&List> {
+    match inputs {
         Some(Inputs::Each(entries)) => placed(entries),
         _ => Vec::new(),
     }
@@ -43,12 +44,20 @@ fn placed(entries: &Entries) -> Vec<&List> {
     lists.collect()
 }
 
-fn nothing_ragged(list: &List, errors: &mut Errors) {
+fn nothing_ragged(list: &List, why: &str, errors: &mut Errors) {
     for placement in &list.placements {
         if let Placement::Shard { ragged: Some(span), dim } = placement {
-            let message = format!("`ragged` is for `out`: an input brings its lengths along, write `Shard({dim})`");
-            errors.at(*span, message);
+            errors.at(*span, format!("`ragged` is for `out`: {why}, write `Shard({dim})`"));
         }
+    }
+}
+
+/// What several ranks contribute to a gradient adds up.
+fn is_a_sum(list: &List, errors: &mut Errors) {
+    for (op, span) in list.placements.iter().filter_map(partial).filter(|(op, _)| *op != Op::Sum) {
+        let op = op.name();
+        let message = format!("the ranks' parts of a gradient add up, `Partial({op})` would not: write `Partial(Sum)`");
+        errors.at(span, message);
     }
 }
 

@@ -1,24 +1,63 @@
 //! Every rule about a region that is more than syntax. All of them run; none speaks where an earlier one made it moot.
 
+mod context;
 mod function;
+mod grads;
 mod inputs;
 mod lists;
 mod outputs;
+mod recompute;
 
-use crate::ast::Entry;
-use crate::errors::Errors;
-use crate::model::Region;
+use crate::ast::{Entries, Entry};
+use crate::errors::{Errors, counted, listed};
+use crate::model::{Parameter, Region};
 
 /// Notes all that is wrong with `region`.
 pub(crate) fn all(region: &Region, errors: &mut Errors) {
     let before = errors.count();
     function::check(region.function, errors);
     let can_be_region = errors.count() == before;
+    context::check(region, errors);
     let inputs_are_sound = inputs::check(region, errors);
+    grads::check(region, inputs_are_sound, errors);
     outputs::check(region, errors);
     lists::check(region.args, errors);
+    recompute::check(region, inputs_are_sound, errors);
     if can_be_region && inputs_are_sound {
         outputs::mesh_is_known(region, errors);
+    }
+}
+
+/// The number of entries that `in` and `grad` need.
+fn entry_count(region: &Region) -> usize {
+    region.listed().count()
+}
+
+/// Notes that `entries`, the value of `key`, are too few or too many; `advice` says what to write for the missing ones.
+fn wrong_count(region: &Region, key: &str, entries: &Entries, advice: &str, errors: &mut Errors) {
+    let (given, wanted) = (entries.items.len(), entry_count(region));
+    let counts = format!(
+        "`{}` has {}{}, but `{key}` has {}",
+        region.function.name(),
+        counted(wanted, "parameter", "parameters"),
+        beside(region),
+        counted(given, "entry", "entries"),
+    );
+    if let Some(surplus) = entries.items.get(wanted) {
+        return left_over(surplus, &counts, errors);
+    }
+    let without: Vec<String> = region.listed().skip(given).map(Parameter::name).collect();
+    let have = if without.len() == 1 { "has" } else { "have" };
+    errors.at(entries.span, format!("{counts}: {} {have} none; {advice}", listed(&without)));
+}
+
+/// Which parameters take no entry.
+fn beside(region: &Region) -> String {
+    let receiver = region.function.sig.receiver().map(|_| "self".to_owned());
+    let others: Vec<String> = receiver.into_iter().chain(region.contexts().map(Parameter::name)).collect();
+    match others.as_slice() {
+        [] => String::new(),
+        others => format!(" beside {}", listed(others)),
     }
 }
 

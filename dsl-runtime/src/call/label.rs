@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::region::Region;
+use super::region::Running;
 use super::spec::{Want, Wanted};
 use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements};
@@ -13,14 +13,14 @@ use crate::spec::{AxisList, Ragged, Spec, Typed};
 use crate::tensor::DTensor;
 
 /// Labels the local result `local` of output `output`.
-pub(super) fn label(region: &Region<'_>, output: usize, wanted: &'static [Want], local: &Tensor) -> Result<DTensor> {
+pub(super) fn label(region: &Running<'_>, output: usize, wanted: &'static [Want], local: &Tensor) -> Result<DTensor> {
     let labelling = Labelling { region, output, wanted, local };
     let spec = labelling.spec()?;
     Ok(DTensor::assembled(Arc::new(spec), region.mesh.clone(), Some(local.detach())))
 }
 
 struct Labelling<'a> {
-    region: &'a Region<'a>,
+    region: &'a Running<'a>,
     output: usize,
     wanted: &'static [Want],
     local: &'a Tensor,

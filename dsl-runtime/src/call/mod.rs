@@ -3,17 +3,21 @@
 //! The attribute generates, per function, a static [`RegionSpec`] and a wrapper that drives a [`RegionCall`].
 
 mod argument;
+mod context;
+mod crossing;
 mod inputs;
 mod label;
 mod outcome;
 mod outputs;
 mod record;
 mod region;
+mod rule;
 mod spec;
 mod verify;
 
 pub use argument::{Argument, Held};
+pub use context::Region;
 pub use outcome::Outcome;
 pub use outputs::{Detached, Dist, Distributable, Labels, Outputs, Plain};
-pub use region::{Locals, RegionCall};
-pub use spec::{Out, Param, RegionSpec, Want};
+pub use region::{Locals, RegionCall, kept};
+pub use spec::{Grad, Out, Param, RegionSpec, Want};

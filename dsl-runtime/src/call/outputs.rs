@@ -4,7 +4,7 @@ use candle_core::Tensor;
 
 use super::label::label;
 use super::record::Recorded;
-use super::region::Region;
+use super::region::Running;
 use super::spec::{Out, Want};
 use crate::error::{Error, Report, Result};
 use crate::placement::Placements;
@@ -24,7 +24,7 @@ pub enum Detached {}
 
 /// Numbers a region's results and labels them.
 pub struct Labels<'r> {
-    pub(super) region: &'r Region<'r>,
+    pub(super) region: &'r Running<'r>,
     pub(super) next: usize,
     /// What was labelled, for verification.
     pub(super) done: Vec<(usize, DTensor)>,
@@ -48,6 +48,9 @@ pub trait Outputs<V> {
     /// # Errors
     /// A plain value cannot be made up.
     fn absent(labels: &mut Labels<'_>) -> Result<Self::Out>;
+
+    /// The tensors that are labelled and differentiable, in order.
+    fn tensors(value: V, into: &mut Vec<Tensor>);
 }
 
 impl<V: Distributable> Outputs<V> for Dist {
@@ -62,6 +65,10 @@ impl<V: Distributable> Outputs<V> for Dist {
         let output = labels.advance();
         V::absent(labels, output)
     }
+
+    fn tensors(value: V, into: &mut Vec<Tensor>) {
+        value.tensors(into);
+    }
 }
 
 impl<V> Outputs<V> for Plain {
@@ -75,6 +82,8 @@ impl<V> Outputs<V> for Plain {
     fn absent(labels: &mut Labels<'_>) -> Result<V> {
         Err(labels.no_value_here())
     }
+
+    fn tensors(_: V, _: &mut Vec<Tensor>) {}
 }
 
 impl Outputs<Tensor> for Detached {
@@ -88,6 +97,8 @@ impl Outputs<Tensor> for Detached {
     fn absent(labels: &mut Labels<'_>) -> Result<Tensor> {
         Err(labels.no_value_here())
     }
+
+    fn tensors(_: Tensor, _: &mut Vec<Tensor>) {}
 }
 
 macro_rules! tuples {
@@ -102,6 +113,11 @@ macro_rules! tuples {
 
             fn absent(labels: &mut Labels<'_>) -> Result<Self::Out> {
                 Ok(($($marker::absent(labels)?,)+))
+            }
+
+            #[allow(non_snake_case)]
+            fn tensors(($($value,)+): ($($value,)+), into: &mut Vec<Tensor>) {
+                $($marker::tensors($value, into);)+
             }
         })*
     };
@@ -139,6 +155,9 @@ pub trait Distributable: Sized {
     /// # Errors
     /// How many tensors there are is known only to the ranks that ran the body.
     fn absent(labels: &mut Labels<'_>, output: usize) -> Result<Self::Distributed>;
+
+    /// The tensors that are differentiable, in order.
+    fn tensors(self, into: &mut Vec<Tensor>);
 }
 
 impl Distributable for Tensor {
@@ -157,6 +176,10 @@ impl Distributable for Tensor {
         let placements = Placements::new(labels.wanted(output).iter().map(|w| w.placement()));
         Ok(DTensor::absent(placements, labels.region.mesh.clone()))
     }
+
+    fn tensors(self, into: &mut Vec<Tensor>) {
+        into.extend(Some(self).filter(|x| x.dtype().is_float()));
+    }
 }
 
 impl<T: Distributable> Distributable for Option<T> {
@@ -169,6 +192,10 @@ impl<T: Distributable> Distributable for Option<T> {
     fn absent(labels: &mut Labels<'_>, _: usize) -> Result<Self::Distributed> {
         Err(labels.no_value_here())
     }
+
+    fn tensors(self, into: &mut Vec<Tensor>) {
+        self.into_iter().for_each(|value| value.tensors(into));
+    }
 }
 
 impl<T: Distributable> Distributable for Vec<T> {
@@ -180,6 +207,10 @@ impl<T: Distributable> Distributable for Vec<T> {
 
     fn absent(labels: &mut Labels<'_>, _: usize) -> Result<Self::Distributed> {
         Err(labels.no_value_here())
+    }
+
+    fn tensors(self, into: &mut Vec<Tensor>) {
+        self.into_iter().for_each(|value| value.tensors(into));
     }
 }
 
@@ -195,10 +226,14 @@ impl<T: Distributable, const N: usize> Distributable for [T; N] {
         let absent = (0..N).map(|_| T::absent(labels, output));
         absent.collect::<Result<Vec<_>>>()?.try_into().map_err(|_| labels.no_value_here())
     }
+
+    fn tensors(self, into: &mut Vec<Tensor>) {
+        self.into_iter().for_each(|value| value.tensors(into));
+    }
 }
 
 impl<'r> Labels<'r> {
-    pub(super) fn new(region: &'r Region<'r>) -> Labels<'r> {
+    pub(super) fn new(region: &'r Running<'r>) -> Labels<'r> {
         Labels { region, next: 0, done: Vec::new(), recorded: Vec::new() }
     }
 

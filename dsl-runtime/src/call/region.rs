@@ -8,6 +8,7 @@ use candle_core::Tensor;
 use smallvec::SmallVec;
 
 use super::argument::{Argument, Held};
+use super::context::{Crossings, Region};
 use super::inputs;
 use super::outcome::Outcome;
 use super::outputs::{Labels, Outputs};
@@ -48,27 +49,53 @@ impl Deref for Input<'_> {
     }
 }
 
-/// The local tensors of the inputs, in the order in which they were handed over.
-pub struct Locals(SmallVec<[Tensor; 4]>);
+/// What a body sees: the local tensors of the inputs, in the order in which they were handed over, and the context.
+pub struct Locals {
+    pub(super) tensors: SmallVec<[Tensor; 4]>,
+    pub(super) region: Region,
+}
 
 impl Locals {
     /// What the body sees of an argument.
     pub fn take<H: Held>(&self, held: H) -> H::Local<'_> {
-        held.local(&self.0)
+        held.local(&self.tensors)
+    }
+
+    /// The context.
+    pub fn region(&self) -> &Region {
+        &self.region
     }
 }
 
+/// Asserts that a parameter can be kept for running the body again.
+pub const fn kept<T: Keep>() {}
+
+/// What the body of a region with `recompute` may take beside tensors.
+#[diagnostic::on_unimplemented(
+    message = "a parameter of type `{Self}` cannot be kept for running the body again",
+    label = "not `Clone + Send + 'static`",
+    note = "`recompute` runs the body again in the backward pass: take a value that can be cloned and sent, such as an `Arc`"
+)]
+pub trait Keep {}
+#[diagnostic::do_not_recommend]
+impl<T: Clone + Send + 'static> Keep for T {}
+
+/// The body of a region with `recompute`, giving the tensors that are labelled and differentiable.
+pub(super) type Again = Box<dyn Fn(&Locals) -> Result<Vec<Tensor>> + Send>;
+
 /// What the labels of the results depend on.
-pub(super) struct Region<'a> {
+pub(super) struct Running<'a> {
     pub(super) spec: &'static RegionSpec,
     pub(super) site: &'static Location<'static>,
     pub(super) mesh: DeviceMesh,
     pub(super) inputs: &'a [Handed<'a>],
     /// The node that is being recorded, if anything needs a gradient.
     pub(super) node: Option<Arc<Node>>,
+    /// The number of the call among those with a context.
+    pub(super) number: u64,
 }
 
-impl Region<'_> {
+impl Running<'_> {
     /// The function and one of its results in words, for messages.
     pub(super) fn result(&self, output: usize) -> String {
         let name = self.spec.name;
@@ -78,13 +105,17 @@ impl Region<'_> {
         }
     }
 
-    /// The tensors that the body sees: leaves of candle's graph where they are recorded.
+    /// What the body sees: leaves of candle's graph where that is kept for differentiation, and where the body's collectives
+    /// are noted, too.
     fn locals(&self) -> Result<Locals> {
-        let local = |handed: &Handed<'_>| match self.node {
-            Some(_) => handed.tensor.local().cloned(),
-            None => handed.tensor.to_local(),
+        let keeps = self.node.is_some() && !self.spec.recompute;
+        let local = |handed: &Handed<'_>| match keeps {
+            true => handed.tensor.local().cloned(),
+            false => handed.tensor.to_local(),
         };
-        self.inputs.iter().map(local).collect::<Result<_>>().map(Locals)
+        let tensors = self.inputs.iter().map(local).collect::<Result<_>>()?;
+        let crossings = (keeps && self.spec.context).then(Crossings::default);
+        Ok(Locals { tensors, region: Region::new(self.mesh.clone(), self.number, crossings) })
     }
 
     pub(super) fn verifies(&self) -> bool {
@@ -143,30 +174,56 @@ impl<'a> RegionCall<'a> {
         O: Outputs<R::Value>,
         F: FnOnce(&Locals) -> R,
     {
-        R::join(self.results::<O, R, F>(body))
+        R::join(self.results::<O, R>(|locals| (body(locals), None)))
     }
 
-    fn results<O, R, F>(self, body: F) -> std::result::Result<O::Out, R::Error>
+    /// As [`run`](RegionCall::run), with a body that runs again in the backward pass instead of keeping its graph.
+    pub fn run_again<O, R, F>(self, body: F) -> R::With<O::Out>
+    where
+        R: Outcome + 'static,
+        R::Error: std::fmt::Display,
+        O: Outputs<R::Value> + 'static,
+        F: Fn(&Locals) -> R + Send + 'static,
+    {
+        let name = self.spec.name;
+        R::join(self.results::<O, R>(|locals| {
+            let first = body(locals);
+            let again: Again = Box::new(move |locals| {
+                let value = body(locals).split().map_err(|e| {
+                    Error::Unsupported(
+                        Report::new(format!("{name}: the body failed when it ran again for its gradient"))
+                            .offender(e.to_string()),
+                    )
+                })?;
+                let mut tensors = Vec::new();
+                O::tensors(value, &mut tensors);
+                Ok(tensors)
+            });
+            (first, Some(again))
+        }))
+    }
+
+    fn results<O, R>(self, body: impl FnOnce(&Locals) -> (R, Option<Again>)) -> std::result::Result<O::Out, R::Error>
     where
         R: Outcome,
         O: Outputs<R::Value>,
-        F: FnOnce(&Locals) -> R,
     {
         let RegionCall { spec, site, mesh, inputs } = self;
         let unready = || Error::Mesh(Report::new(format!("{}: the call is not ready", spec.name)));
         let mesh = mesh.ok_or_else(unready).map_err(R::lift)?;
         let node = record::node(&mesh, &inputs);
-        let region = Region { spec, site, mesh, inputs: &inputs, node };
+        let number = if spec.context { mesh.next_call() } else { 0 };
+        let region = Running { spec, site, mesh, inputs: &inputs, node, number };
         let mut labels = Labels::new(&region);
         if region.mesh.coordinate().is_none() {
             return O::absent(&mut labels).map_err(R::lift);
         }
         let locals = region.locals().map_err(R::lift)?;
-        let value = body(&locals).split()?;
-        let out = O::label(value, &mut labels).map_err(R::lift)?;
-        record::record(&region, &locals.0, &mut labels.recorded).map_err(R::lift)?;
-        if region.verifies() {
-            verify::verify(&region, &labels.done).map_err(R::lift)?;
+        let (outcome, again) = body(&locals);
+        let out = O::label(outcome.split()?, &mut labels).map_err(R::lift)?;
+        record::record(&region, locals, std::mem::take(&mut labels.recorded), again).map_err(R::lift)?;
+        for (output, result) in labels.done.iter().filter(|_| region.verifies()) {
+            verify::verify(&region.mesh, region.site, &region.result(*output), result).map_err(R::lift)?;
         }
         Ok(out)
     }

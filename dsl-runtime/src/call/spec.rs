@@ -12,8 +12,20 @@ pub struct RegionSpec {
     pub(super) name: &'static str,
     pub(super) params: &'static [Param],
     pub(super) outs: &'static [Out],
+    pub(super) grads: &'static [Grad],
     pub(super) reshard: bool,
     pub(super) check: bool,
+    pub(super) context: bool,
+    pub(super) recompute: bool,
+}
+
+/// How the gradient that the body computes for a distributed parameter is labelled.
+#[derive(Clone, Copy, Debug)]
+pub enum Grad {
+    /// As the tables say.
+    Default,
+    /// As the attribute says.
+    Placed(&'static [Want]),
 }
 
 /// A distributed parameter.
@@ -48,7 +60,29 @@ pub enum Want {
 impl RegionSpec {
     /// A function without flags; `params` are its distributed parameters.
     pub const fn new(name: &'static str, params: &'static [Param], outs: &'static [Out]) -> RegionSpec {
-        RegionSpec { name, params, outs, reshard: false, check: false }
+        let (reshard, check, context, recompute) = (false, false, false, false);
+        RegionSpec { name, params, outs, grads: &[], reshard, check, context, recompute }
+    }
+
+    /// The labels of the gradients, one per distributed parameter.
+    #[must_use]
+    pub const fn grad(mut self, grads: &'static [Grad]) -> RegionSpec {
+        self.grads = grads;
+        self
+    }
+
+    /// The body takes the region context, so that it may communicate.
+    #[must_use]
+    pub const fn context(mut self) -> RegionSpec {
+        self.context = true;
+        self
+    }
+
+    /// The body's graph is not kept; the body runs again in the backward pass.
+    #[must_use]
+    pub const fn recompute(mut self) -> RegionSpec {
+        self.recompute = true;
+        self
     }
 
     /// Inputs that are placed otherwise are resharded.

@@ -1,10 +1,11 @@
 //! Verification of a region's results by a collective: shapes fit their labels, and replicas are bitwise equal.
 
+use std::panic::Location;
 use std::sync::OnceLock;
 
 use candle_core::{Device, Tensor};
 
-use super::region::Region;
+use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
 use crate::mesh::{Coord, flatten};
 use crate::placement::Placement;
@@ -23,16 +24,11 @@ const MOST_DIMS: usize = 8;
 /// Words that describe one rank's result: a digest, the global shape that it was labelled with, and its local shape.
 const WORDS: usize = 2 + 2 * MOST_DIMS;
 
-/// Compares all results on all ranks; every rank reaches the same verdict.
-pub(super) fn verify(region: &Region<'_>, results: &[(usize, DTensor)]) -> Result<()> {
-    let group = region.mesh.communicator(&[])?;
-    for (output, result) in results {
-        let words = describe(result)?;
-        let mine = Tensor::from_vec(words, (1, WORDS), &Device::Cpu)?;
-        let all: Vec<Vec<i64>> = group.all_gather_at(&mine, 0, region.site)?.to_vec2()?;
-        Comparison { region, output: *output, result, all: &all }.check()?;
-    }
-    Ok(())
+/// Compares a tensor, `name` in words, on all ranks; every rank reaches the same verdict.
+pub(super) fn verify(mesh: &DeviceMesh, site: &'static Location<'static>, name: &str, result: &DTensor) -> Result<()> {
+    let mine = Tensor::from_vec(describe(result)?, (1, WORDS), &Device::Cpu)?;
+    let all: Vec<Vec<i64>> = mesh.communicator(&[])?.all_gather_at(&mine, 0, site)?.to_vec2()?;
+    Comparison { mesh, name, result, all: &all }.check()
 }
 
 fn describe(result: &DTensor) -> Result<Vec<i64>> {
@@ -49,8 +45,8 @@ fn describe(result: &DTensor) -> Result<Vec<i64>> {
 }
 
 struct Comparison<'a> {
-    region: &'a Region<'a>,
-    output: usize,
+    mesh: &'a DeviceMesh,
+    name: &'a str,
     result: &'a DTensor,
     /// In row-major order of the mesh.
     all: &'a [Vec<i64>],
@@ -58,7 +54,7 @@ struct Comparison<'a> {
 
 impl Comparison<'_> {
     fn check(&self) -> Result<()> {
-        let mesh = &self.region.mesh;
+        let mesh = self.mesh;
         // All global shapes first: the pieces are those of this rank's label.
         mesh.coords().try_for_each(|coord| self.check_label(&coord))?;
         for coord in mesh.coords() {
@@ -73,7 +69,7 @@ impl Comparison<'_> {
     }
 
     fn words(&self, coord: &[usize]) -> &[i64] {
-        &self.all[flatten(coord, self.region.mesh.sizes())]
+        &self.all[flatten(coord, self.mesh.sizes())]
     }
 
     /// The rank at `coord` must have labelled the same global tensor as the first.
@@ -119,7 +115,7 @@ impl Comparison<'_> {
         if self.words(&other)[0] == self.words(coord)[0] {
             return Ok(());
         }
-        let name = self.region.mesh.name(axis);
+        let name = self.mesh.name(axis);
         let line = format!("axis `{name}`: {} and {} hold different bits", self.rank(&other), self.rank(coord));
         Err(self.wrong(
             "it is labelled Replicate, but its replicas differ",
@@ -129,23 +125,18 @@ impl Comparison<'_> {
     }
 
     fn first(&self) -> Coord {
-        self.region.mesh.sizes().iter().map(|_| 0).collect()
+        self.mesh.sizes().iter().map(|_| 0).collect()
     }
 
     fn rank(&self, coord: &[usize]) -> String {
-        match self.region.mesh.rank_at(coord) {
+        match self.mesh.rank_at(coord) {
             Some(rank) => format!("rank {rank}"),
             None => "no rank".to_owned(),
         }
     }
 
     fn wrong(&self, what: &str, line: String, advice: &str) -> Error {
-        Error::Placement(
-            Report::new(format!("{}: {what}", self.region.result(self.output)))
-                .on(&self.region.mesh)
-                .offender(line)
-                .advice(advice),
-        )
+        Error::Placement(Report::new(format!("{}: {what}", self.name)).on(self.mesh).offender(line).advice(advice))
     }
 }
 

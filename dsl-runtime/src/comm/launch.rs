@@ -41,13 +41,14 @@ pub struct Launch {
     ranks: usize,
     deadline: Option<Duration>,
     stack: usize,
+    seed: u64,
 }
 
 impl Launch {
     /// A launch of `ranks` ranks, with stacks of 64 MiB, whose waits end after `LOCAL_MAP_TIMEOUT` seconds, or else
     /// 10 minutes.
     pub fn new(ranks: usize) -> Launch {
-        Launch { ranks, deadline: None, stack: 64 << 20 }
+        Launch { ranks, deadline: None, stack: 64 << 20, seed: 0 }
     }
 
     /// How long any wait may last, whatever `LOCAL_MAP_TIMEOUT` says.
@@ -61,6 +62,13 @@ impl Launch {
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Launch {
         self.stack = bytes;
+        self
+    }
+
+    /// The seed that all random numbers of regions follow from; 0 unless it is set.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Launch {
+        self.seed = seed;
         self
     }
 
@@ -79,7 +87,7 @@ impl Launch {
         warn_of_many_compute_threads();
         let roster = Roster::new(self.ranks, self.limits()?);
         let threads = Arc::new(Threads::new(roster.clone()));
-        let one = |rank| run_rank(&roster, World::threads(rank, &roster, &threads), &program);
+        let one = |rank| run_rank(&roster, World::threads(rank, self.seed, &roster, &threads), &program);
         let outcomes = self.on_threads(&roster, &one);
         collect(outcomes, &roster)
     }

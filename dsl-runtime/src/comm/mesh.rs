@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
@@ -23,6 +24,8 @@ struct Bound {
     coord: Option<Coord>,
     groups: Mutex<SmallVec<[Joined; 4]>>,
     plans: PlanCache,
+    /// How many regions with a context were called on the mesh.
+    calls: AtomicU64,
 }
 
 /// The axes of a group, and this rank's membership in it.
@@ -31,7 +34,8 @@ type Joined = (AxisList, Arc<dyn Transport>);
 impl DeviceMesh {
     pub(super) fn new(world: World, mesh: Mesh) -> DeviceMesh {
         let coord = mesh.coordinate(world.rank());
-        DeviceMesh(Arc::new(Bound { world, mesh, coord, groups: Mutex::default(), plans: PlanCache::default() }))
+        let (groups, plans, calls) = Default::default();
+        DeviceMesh(Arc::new(Bound { world, mesh, coord, groups, plans, calls }))
     }
 
     /// The world that the mesh is part of.
@@ -99,6 +103,11 @@ impl DeviceMesh {
             names => names.iter().map(|n| self.axis(n)).collect::<Result<AxisList>>()?,
         };
         self.group(&axes)
+    }
+
+    /// The number of the next call of a region with a context; ranks that run the same program get the same ones.
+    pub(crate) fn next_call(&self) -> u64 {
+        self.0.calls.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn plans(&self) -> &PlanCache {

@@ -18,6 +18,7 @@ use crate::mesh::Mesh;
 pub struct World {
     rank: usize,
     size: usize,
+    seed: u64,
     engine: Engine,
 }
 
@@ -28,8 +29,8 @@ enum Engine {
 }
 
 impl World {
-    pub(super) fn threads(rank: usize, roster: &Arc<Roster>, threads: &Arc<Threads>) -> World {
-        World { rank, size: roster.ranks(), engine: Engine::Threads(threads.clone()) }
+    pub(super) fn threads(rank: usize, seed: u64, roster: &Arc<Roster>, threads: &Arc<Threads>) -> World {
+        World { rank, size: roster.ranks(), seed, engine: Engine::Threads(threads.clone()) }
     }
 
     /// Rank `rank` of a world of `size` ranks that are not there: meshes, specs, shapes and plans can be made, and any
@@ -50,7 +51,12 @@ impl World {
             return Err(Error::Mesh(Report::new(format!("a world of {size} ranks has no rank {rank}"))));
         }
         let engine = Engine::Fake;
-        Ok(World { rank, size, engine })
+        Ok(World { rank, size, seed: 0, engine })
+    }
+
+    /// The seed that all random numbers of regions follow from; see [`Launch::seed`](super::Launch::seed).
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// This rank.

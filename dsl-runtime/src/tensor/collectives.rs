@@ -127,6 +127,51 @@ impl Communicator {
         self.run(&call, Some(x), &Routes::reduce_scatter(outer, &runs, me, op), &shape)
     }
 
+    /// As [`reduce_scatter`](Communicator::reduce_scatter) by Sum, where position `r` gets `lens[r]` indices.
+    #[track_caller]
+    pub(crate) fn reduce_scatter_parts(&self, x: &Tensor, dim: usize, lens: &[usize]) -> Result<Tensor> {
+        let mut call = reducing("reduce-scatter", x, ReduceOp::Sum)?;
+        call.detail = Some(format!("along dim {dim} in parts of {lens:?}").into());
+        let (outer, inner) = around(x.dims(), dim);
+        let runs: Vec<usize> = lens.iter().map(|n| n * inner).collect();
+        let me = self.position();
+        let mut shape: Dims = x.dims().into();
+        shape[dim] = lens[me];
+        self.run(&call, Some(x), &Routes::reduce_scatter(outer, &runs, me, ReduceOp::Sum), &shape)
+    }
+
+    /// Position `to` gets the tensor of position `from`, for each pair `(from, to)`; zeros where no pair ends. All ranks bring
+    /// tensors of one type and shape, and give the same pairs, in which no position receives twice.
+    #[track_caller]
+    pub fn permute(&self, x: &Tensor, pairs: &[(usize, usize)]) -> Result<Tensor> {
+        let mut call = Call::new("permute", x.dtype(), x.dims());
+        call.detail = Some(format!("by {pairs:?}").into());
+        let (me, size) = (self.position(), self.size());
+        for (i, &(from, to)) in pairs.iter().enumerate() {
+            if from >= size || to >= size {
+                return Err(misfit(&call, format!("({from}, {to}) is not a pair of {size} positions"), POSITIONS));
+            }
+            if pairs[..i].iter().any(|&(_, other)| other == to) {
+                return Err(misfit(&call, format!("position {to} receives twice"), "let every position receive once"));
+            }
+        }
+        match pairs.iter().find(|&&(_, to)| to == me) {
+            Some(&(from, _)) => self.run(&call, Some(x), &Routes::broadcast(from, x.elem_count(), [me]), x.dims()),
+            None => {
+                self.run(&call, Some(x), &Routes::nothing(me), &[0])?;
+                Ok(x.detach().zeros_like()?)
+            }
+        }
+    }
+
+    /// `gradient` where this rank's value is the largest (or smallest) of all ranks', shared equally among those that tie.
+    #[track_caller]
+    pub(crate) fn keep_extremes(&self, value: &Tensor, gradient: &Tensor, op: ReduceOp) -> Result<Tensor> {
+        let kept = value.eq(&self.all_reduce(value, op)?)?.to_dtype(value.dtype())?;
+        let ties = self.all_reduce(&kept, ReduceOp::Sum)?;
+        Ok((gradient * (kept / ties)?)?)
+    }
+
     /// Sends one of `size` equal runs of rows to each rank, and concatenates the runs that come. All ranks bring one shape,
     /// whose first dimension divides by the number of ranks.
     #[track_caller]

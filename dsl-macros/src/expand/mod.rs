@@ -25,11 +25,29 @@
 //!     })
 //! }
 //! ```
+//!
+//! The context is bound by `let ctx: &Region = __locals.region();`. With `recompute` the body must be able to run more than
+//! once, so it takes copies:
+//!
+//! ```text
+//!     kept::<f32>();                                       // `f32: Clone + Send + 'static`, or an error on the type
+//!     __call.run_again::<Dist, _, _>({
+//!         let __kept0 = scale;
+//!         move |__locals: &Locals| -> Result<Tensor> {
+//!             let scale = Clone::clone(&__kept0);
+//!             let x: &Tensor = __locals.take(Clone::clone(&__input0));
+//!             { body }
+//!         }
+//!     })
+//! ```
+
+mod recompute;
 
 use crate::ast::Mesh;
+use crate::binding::{Binding, Bindings};
 use crate::function::Body;
 use crate::model::{Label, Labels, Region, Returned};
-use crate::signature::{self, Input};
+use crate::signature;
 use crate::table;
 use crate::types;
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
@@ -39,13 +57,13 @@ use syn::spanned::Spanned;
 /// The function as callers see it.
 pub(crate) fn wrapper(region: &Region) -> TokenStream {
     let function = region.function;
-    let inputs = signature::inputs(region);
-    let sig = signature::wrapper(region, &inputs);
+    let bindings = Bindings::new(region);
+    let sig = signature::wrapper(region, &bindings);
     let (attrs, vis) = (&function.attrs, &function.vis);
     let inner = function.body.as_ref().map(|body| &body.attrs);
     let body = match &function.body {
-        Some(body) if can_run(region) => statements(region, &inputs, body).into_token_stream(),
-        Some(_) => stand_in(&inputs),
+        Some(body) if can_run(region) => statements(region, &bindings, body).into_token_stream(),
+        Some(_) => stand_in(&bindings),
         None => quote!(;),
     };
     let track_caller = needs_track_caller(region).then(|| quote!(#[track_caller]));
@@ -53,8 +71,9 @@ pub(crate) fn wrapper(region: &Region) -> TokenStream {
 }
 
 /// A body for a function whose own cannot run; it names the author's types, so that their imports stay used.
-fn stand_in(inputs: &[Input]) -> TokenStream {
-    let types = inputs.iter().map(|input| types::without_lifetimes(input.ty));
+fn stand_in(bindings: &Bindings) -> TokenStream {
+    let gone = bindings.inputs.iter().chain(&bindings.contexts);
+    let types = gone.map(|binding| types::without_lifetimes(binding.ty));
     quote!({ #![allow(unused_variables)] #(let _: #types;)* ::core::panic!() })
 }
 
@@ -73,28 +92,24 @@ fn can_run(region: &Region) -> bool {
         && sig.variadic.is_none()
 }
 
-fn statements(region: &Region, inputs: &[Input], body: &Body) -> Group {
+fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {
     // Errors about the result type belong on the result type.
     let here = Span::mixed_site().located_at(signature::output_span(&region.function.sig));
-    let region_table = table::region(region, inputs);
+    let inputs = &bindings.inputs;
+    let region_table = table::region(region, bindings);
     let call = call(region);
     let hand_over = inputs.iter().enumerate().map(|(at, input)| hand_over(at, input, inputs));
-    let take = inputs.iter().map(take);
-    let markers = markers(region, here);
-    let (ty, block) = (closure_type(region), &body.block);
+    let can_be_kept = bindings.kept.iter().map(|kept| recompute::can_be_kept(region, kept));
     let ready = quote_spanned!(here=> __call.ready()?;);
-    // The body keeps its braces, so that its items do not shadow the types above it, and the author's spans.
-    let run = quote_spanned! {here=>
-        __call.run::<#markers, _, _>(|__locals| -> #ty {
-            #(#take)*
-            #[allow(unused_braces)]
-            #block
-        })
+    let run = match region.recomputes() {
+        true => recompute::run_again(region, bindings, body, here),
+        false => run(region, bindings, body, here),
     };
     let statements = quote! {
         #region_table
         #call
         #(#hand_over)*
+        #(#can_be_kept)*
         #ready
         #run
     };
@@ -102,6 +117,21 @@ fn statements(region: &Region, inputs: &[Input], body: &Body) -> Group {
     let mut block = Group::new(Delimiter::Brace, statements);
     block.set_span(body.block.span());
     block
+}
+
+fn run(region: &Region, bindings: &Bindings, body: &Body, here: Span) -> TokenStream {
+    let take = bindings.inputs.iter().map(take);
+    let supply = bindings.contexts.iter().map(supply);
+    let (markers, ty, block) = (markers(region, here), closure_type(region), &body.block);
+    // The body keeps its braces, so that its items do not shadow the types above it, and the author's spans.
+    quote_spanned! {here=>
+        __call.run::<#markers, _, _>(|__locals| -> #ty {
+            #(#take)*
+            #(#supply)*
+            #[allow(unused_braces)]
+            #block
+        })
+    }
 }
 
 fn call(region: &Region) -> TokenStream {
@@ -115,7 +145,7 @@ fn call(region: &Region) -> TokenStream {
 }
 
 /// `let __input0 = __call.input(0, x);`
-fn hand_over(at: usize, input: &Input, all: &[Input]) -> TokenStream {
+fn hand_over(at: usize, input: &Binding, all: &[Binding]) -> TokenStream {
     let (cfgs, handle, outer) = (&input.cfgs, &input.handle, &input.outer);
     let index = table::index(&all[..at]);
     let here = Span::mixed_site().located_at(input.ty.span());
@@ -123,11 +153,24 @@ fn hand_over(at: usize, input: &Input, all: &[Input]) -> TokenStream {
 }
 
 /// `let x: &Tensor = __locals.take(__input0);`
-fn take(input: &Input) -> TokenStream {
-    let (attrs, handle, pat) = (&input.inner_attrs, &input.handle, input.pat);
+fn take(input: &Binding) -> TokenStream {
+    let handle = &input.handle;
+    take_from(input, quote!(#handle))
+}
+
+fn take_from(input: &Binding, handle: TokenStream) -> TokenStream {
+    let (attrs, pat) = (&input.inner_attrs, input.pat);
     let ty = types::without_lifetimes(input.ty);
     let here = Span::mixed_site().located_at(input.ty.span());
     quote_spanned!(here=> #(#attrs)* let #pat: #ty = __locals.take(#handle);)
+}
+
+/// `let ctx: &Region = __locals.region();`
+fn supply(context: &Binding) -> TokenStream {
+    let (attrs, pat) = (&context.inner_attrs, context.pat);
+    let ty = types::behind_reference(context.ty);
+    let here = Span::mixed_site().located_at(context.ty.span());
+    quote_spanned!(here=> #(#attrs)* let #pat: &#ty = __locals.region();)
 }
 
 /// The types that say how each element of the result is treated.

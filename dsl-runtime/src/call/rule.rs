@@ -1,0 +1,193 @@
+//! How a region is differentiated: its body by candle, its labels by the tables.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use candle_core::Tensor;
+use smallvec::SmallVec;
+
+use super::context::{Crossings, Region};
+use super::crossing::{Crossing, carry_back};
+use super::region::{Again, Locals};
+use super::spec::{Grad, RegionSpec};
+use super::verify;
+use crate::comm::DeviceMesh;
+use crate::error::{Error, Report, Result};
+use crate::grad::{Axis, handed, returned, vector_jacobian};
+use crate::placement::{Placement, Placements, ReduceOp};
+use crate::spec::{Spec, Typed};
+use crate::tensor::{DTensor, Pulled, Rule};
+
+/// A body that is differentiated by candle.
+pub(super) struct BodyRule {
+    pub(super) spec: &'static RegionSpec,
+    pub(super) site: &'static Location<'static>,
+    pub(super) mesh: DeviceMesh,
+    pub(super) axes: Vec<Axis>,
+    /// `None` for inputs that need no gradient.
+    pub(super) inputs: Vec<Option<InputRule>>,
+    pub(super) outputs: Vec<OutputRule>,
+    pub(super) crossings: Vec<Crossing>,
+}
+
+/// An input that needs a gradient.
+pub(super) struct InputRule {
+    /// The leaf that the body saw.
+    pub(super) local: Tensor,
+    /// The spec of the gradient that the body produces.
+    pub(super) gradient: Arc<Spec>,
+    /// What it is multiplied by.
+    pub(super) factor: f64,
+    /// The gradient in words, for messages.
+    pub(super) what: String,
+}
+
+/// An output that is differentiable.
+pub(super) struct OutputRule {
+    /// The body's own tensor, with its graph.
+    pub(super) local: Tensor,
+    pub(super) placements: Placements,
+}
+
+/// The labels of the gradient that a body produces for an input, and its factor; `None` where it is not differentiable.
+pub(super) fn labels(input: &Placements, given: Option<Grad>, axes: &[Axis]) -> Option<(Placements, f64)> {
+    let mut factor = 1.0;
+    let mut labels = Placements::new([]);
+    for (placement, axis) in input.iter().zip(axes) {
+        let (label, by) = returned(*placement, *axis)?;
+        factor *= by;
+        labels.push(label);
+    }
+    match given {
+        Some(Grad::Placed(wanted)) => Some((Placements::new(wanted.iter().map(|w| w.placement())), factor)),
+        _ => Some((labels, factor)),
+    }
+}
+
+impl Rule for BodyRule {
+    fn pull(self: Box<Self>, cotangents: Vec<Option<DTensor>>) -> Result<Pulled> {
+        let mut seeds = Vec::new();
+        for (output, cotangent) in self.outputs.iter().zip(cotangents) {
+            if let Some(cotangent) = cotangent {
+                seeds.push((output.local.clone(), hand_over(&self.mesh, &self.axes, output, &cotangent)?));
+            }
+        }
+        let mut gradients = vector_jacobian(&seeds)?;
+        carry_back(self.crossings, &mut gradients)?;
+        // The same tensor may be given twice; its whole gradient comes out once.
+        let verifies = self.spec.check || verify::everywhere();
+        let mut cotangents = Vec::new();
+        for input in &self.inputs {
+            let own = input.as_ref().map(|input| input.labelled(&self.mesh, gradients.remove(&input.local)));
+            let own = own.transpose()?;
+            if let (Some(own), Some(input), true) = (&own, input, verifies) {
+                verify::verify(&self.mesh, self.site, &input.what, own)?;
+            }
+            cotangents.push(own);
+        }
+        Ok(Pulled { cotangents, variables: gradients })
+    }
+}
+
+impl BodyRule {
+    /// Whether all outputs can be differentiated.
+    pub(super) fn check_outputs(&self) -> Result<()> {
+        let fits = |(p, axis): (&Placement, &Axis)| handed(*p, Placement::Replicate, *axis).is_some();
+        match self.outputs.iter().find(|o| !o.placements.iter().zip(&self.axes).all(fits)) {
+            None => Ok(()),
+            Some(output) => Err(Error::Placement(
+                Report::new(format!("{}: a result cannot be differentiated", self.spec.name))
+                    .on(&self.mesh)
+                    .offender(format!("it is {}", output.placements))
+                    .advice("reduce it inside the body, or run the region under `no_grad`"),
+            )),
+        }
+    }
+}
+
+/// The local cotangent that a body is handed for an output.
+fn hand_over(mesh: &DeviceMesh, axes: &[Axis], output: &OutputRule, cotangent: &DTensor) -> Result<Tensor> {
+    let mut factor = 1.0;
+    let mut wanted = Placements::new([]);
+    let pairs = output.placements.iter().zip(cotangent.placements().iter());
+    for ((placement, arrives), axis) in pairs.zip(axes) {
+        // Outputs were checked when the region was recorded.
+        let (want, by) = handed(*placement, *arrives, *axis).unwrap_or((Placement::Replicate, 0.0));
+        factor *= by;
+        wanted.push(want);
+    }
+    let local = cotangent.reshard(&wanted)?.to_local()?;
+    let local = if factor == 1.0 { local } else { (local * factor)? };
+    match extremes(&output.placements) {
+        None => Ok(local),
+        Some((op, axes)) => {
+            let names: Vec<String> = axes.iter().map(|&axis| mesh.name(axis)).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            mesh.communicator(&names)?.keep_extremes(&output.local.detach(), &local, op)
+        }
+    }
+}
+
+/// The axes over which an output is a maximum or a minimum; a spec has only one of the two.
+fn extremes(placements: &Placements) -> Option<(ReduceOp, SmallVec<[usize; 4]>)> {
+    let is = |p: &Placement| p.partial_op().filter(|op| matches!(op, ReduceOp::Max | ReduceOp::Min));
+    let op = placements.iter().find_map(is)?;
+    let axes = placements.iter().enumerate().filter(|(_, p)| is(p).is_some());
+    Some((op, axes.map(|(axis, _)| axis).collect()))
+}
+
+impl InputRule {
+    /// The gradient that the body produced, labelled; zeros where it did not touch the input.
+    fn labelled(&self, mesh: &DeviceMesh, gradient: Option<Tensor>) -> Result<DTensor> {
+        let piece = self.gradient.piece(mesh.inside()?).shape();
+        let local = match gradient {
+            Some(gradient) if self.factor == 1.0 => gradient,
+            Some(gradient) => (gradient * self.factor)?,
+            None => Tensor::zeros(&*piece, self.local.dtype(), self.local.device())?,
+        };
+        if *local.dims() != *piece {
+            return Err(Error::Shape(
+                Report::new(format!("{} does not fit its label", self.what))
+                    .on(mesh)
+                    .offender(format!(
+                        "it is {}, its label {} needs {piece:?}",
+                        Typed(local.dtype(), local.dims()),
+                        self.gradient.placements()
+                    ))
+                    .advice("correct `grad` in the attribute, or leave it out"),
+            ));
+        }
+        Ok(DTensor::assembled(self.gradient.clone(), mesh.clone(), Some(local.detach())))
+    }
+}
+
+/// A region whose body runs again in the backward pass.
+pub(super) struct RunAgain {
+    /// With outputs that have no graph.
+    pub(super) rule: BodyRule,
+    pub(super) body: Again,
+    pub(super) tensors: SmallVec<[Tensor; 4]>,
+    pub(super) number: u64,
+}
+
+impl Rule for RunAgain {
+    fn pull(self: Box<Self>, cotangents: Vec<Option<DTensor>>) -> Result<Pulled> {
+        let RunAgain { mut rule, body, tensors, number } = *self;
+        let crossings = Crossings::default();
+        let region = Region::new(rule.mesh.clone(), number, Some(crossings));
+        let locals = Locals { tensors, region };
+        let again = body(&locals)?;
+        if again.len() != rule.outputs.len() {
+            return Err(Error::Unsupported(
+                Report::new(format!(
+                    "{}: the body returned another number of tensors when it ran again",
+                    rule.spec.name
+                ))
+                .advice("make the body depend on its parameters and the context's seeds only"),
+            ));
+        }
+        rule.outputs.iter_mut().zip(again).for_each(|(output, local)| output.local = local);
+        rule.crossings = locals.region.into_crossings();
+        Box::new(rule).pull(cotangents)
+    }
+}

@@ -510,3 +510,155 @@ fn chains_of_regions_with_shared_values() {
     let config = ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(chain in chains())| check_chain(&chain, &functions, &loss));
 }
+
+#[test]
+fn a_maximum_over_two_axes() {
+    fn max_of_columns(x: &Tensor) -> Result<Tensor> {
+        x.max(0)
+    }
+    let function = function! { max_of_columns(x); ([Shard(0)] => [Partial(Max)]) ([Shard(1)] => [Shard(0)]) };
+    let loss = losses();
+    for axes in MESHES {
+        launched(ranks(axes), |world| {
+            let mesh = world.mesh(axes.iter().copied())?;
+            for entry in &function.entries[axes.len() - 1] {
+                // No empty shards, of which candle has no maximum.
+                for (seed, shape) in (7..).zip([[4, 4], [8, 8], [12, 11]]) {
+                    if axes != MESHES[2] || shape[0] > 4 {
+                        check(&mesh, axes, &function, entry, &loss, &[Picks(seed).tensor(&shape)], seed);
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[local_map(in = [[Replicate], [Replicate]], out = [Replicate])]
+fn whole_product(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    matmul(x, y)
+}
+
+#[local_map(in = [[Shard(0)], [Replicate]], out = [Shard(0)])]
+fn rows_product(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    matmul(x, y)
+}
+
+#[local_map(in = [[Replicate]], out = [Replicate])]
+fn whole_total(x: &Tensor) -> Result<Tensor> {
+    x.sqr()?.sum_all()
+}
+
+#[local_map(in = [[Shard(0)]], out = [Partial(Sum)])]
+fn rows_total(x: &Tensor) -> Result<Tensor> {
+    x.sqr()?.sum_all()
+}
+
+/// A rank of a world without other ranks, on which every collective is an error.
+fn alone(ranks: usize) -> local_map::Result<(DeviceMesh, Tensor, Tensor)> {
+    let mesh = World::fake(ranks - 1, ranks)?.mesh([("a", ranks)])?;
+    let mut picks = Picks(1);
+    Ok((mesh, picks.tensor(&[8, 3]), picks.tensor(&[3, 3])))
+}
+
+#[test]
+fn replicated_regions_and_sharded_data_need_no_communication() -> local_map::Result<()> {
+    for n in 1..=4 {
+        let (mesh, x, w) = alone(n)?;
+        let place = |x: &Tensor, p: Placement| DTensor::shard(x, &mesh, &[p])?.requires_grad();
+        let (whole, weight) = (place(&x, Replicate)?, place(&w, Replicate)?);
+        let gradients = whole_total(&whole_product(&whole_product(&whole, &weight)?, &weight)?)?.backward()?;
+        assert_eq!(gradients.len(), 2);
+        let rows = place(&x, Shard(0))?;
+        let constant = DTensor::shard(&w, &mesh, &[Replicate])?;
+        assert_eq!(rows_total(&rows_product(&rows, &constant)?)?.backward()?.len(), 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_weight_is_reduced_once_however_often_it_is_used() -> local_map::Result<()> {
+    let run = |weight: &DTensor, rows: &DTensor| -> Result<Gradients> {
+        let first = rows_product(rows, weight)?;
+        let second = rows_product(&(&first + rows)?, weight)?;
+        Ok((&rows_total(&second)? + &rows_total(&first)?)?.backward()?)
+    };
+    let (mesh, x, w) = alone(4)?;
+    let rows = DTensor::shard(&x, &mesh, &[Shard(0)])?;
+    let weight = || Param::new(&DTensor::shard(&w, &mesh, &[Replicate])?);
+    // Deferred, its contributions add up without communication; otherwise the first collective is the reduction.
+    let deferred = weight()?.defer_reduction()?;
+    let gradients = run(&deferred, &rows)?;
+    let gradient = gradients.get(&deferred).unwrap();
+    assert_eq!(gradient.placements()[..], [Partial(Sum)]);
+    assert_eq!(gradient.explain(&[Replicate])?.collectives().collect::<Vec<_>>(), [Collective::AllReduce]);
+    let reduced = run(&*weight()?, &rows).err().unwrap().to_string();
+    assert!(reduced.contains("all-reduce"), "{reduced}");
+    Ok(())
+}
+
+#[test]
+fn a_gathered_weight_gets_its_gradient_by_one_reduce_scatter() {
+    on_ranks(&[2, 3, 4], |world| {
+        let mesh = world.mesh([("a", world.size())])?;
+        let mut picks = Picks(3);
+        let rows = DTensor::shard(&picks.tensor(&[8, 3]), &mesh, &[Shard(0)])?;
+        let weight = Param::new(&DTensor::shard(&picks.tensor(&[3, 3]), &mesh, &[Shard(0)])?)?.defer_reduction()?;
+        let whole = weight.reshard(&[Replicate])?;
+        let gradients = rows_total(&rows_product(&rows_product(&rows, &whole)?, &whole)?)?.backward()?;
+        let gradient = gradients.get(&weight).unwrap();
+        let plan = gradient.explain(weight.placements())?;
+        assert_eq!(plan.collectives().collect::<Vec<_>>(), [Collective::ReduceScatter]);
+        Ok(())
+    });
+}
+
+#[test]
+fn probe_one_element_shard() {
+    on_ranks(&[1, 2, 3, 4], |world| {
+        let mesh = world.mesh([("a", world.size())])?;
+        let x = DTensor::shard(&Picks(3).tensor(&[1]), &mesh, &[Shard(0)])?.requires_grad()?;
+        let y = (&x * 3.0)?;
+        assert_eq!(support::elements(&y.backward()?.get(&x).unwrap().full()?), [3.0]);
+        Ok(())
+    });
+}
+
+#[local_map(in = [[Shard(0)]], out = [[Shard(0)], [Shard(0)], [Partial(Sum)]])]
+fn several(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
+    Ok((x * 2.0, x.arg_sort_last_dim(true)?.narrow(1, 0, 2)?, x.sum_all()?)).and_then(|(a, b, c)| Ok((a?, b.contiguous()?, c)))
+}
+#[local_map(in = [[Shard(0)], [Shard(0)]], out = [Shard(0)])]
+fn pick(x: &Tensor, index: &Tensor) -> Result<Tensor> {
+    x.gather(index, 1)
+}
+
+#[test]
+fn probe_integer_outputs() {
+    on_ranks(&[1, 2, 3, 4], |world| {
+        let mesh = world.mesh([("a", world.size())])?;
+        let x = DTensor::shard(&Picks(3).tensor(&[4, 3]), &mesh, &[Shard(0)])?.requires_grad()?;
+        let (y, index, _) = several(&x)?;
+        println!("index needs grad: {}", index.needs_grad());
+        let g = rows_total(&pick(&y, &index)?)?.backward()?;
+        println!("{:?}", support::elements(&g.get(&x).unwrap().full()?));
+        Ok(())
+    });
+}
+
+#[test]
+fn probe_constants_in_variables() {
+    #[local_map(in = [[Shard(0)], _, [Replicate]], out = [Partial(Sum)])]
+    fn masked(x: &Tensor, mask: &Tensor, c: &Tensor) -> Result<Tensor> {
+        (x * mask)?.broadcast_mul(c)?.sum_all()
+    }
+    launched(1, |world| {
+        let mesh = world.mesh([("a", 1)])?;
+        let x = DTensor::shard(&Picks(3).tensor(&[4, 3]), &mesh, &[Shard(0)])?.requires_grad()?;
+        let c = DTensor::shard(&Picks(3).tensor(&[3]), &mesh, &[Replicate])?;
+        let mask = Picks(4).tensor(&[4, 3]);
+        let g = masked(&x, &mask, &c)?.backward()?;
+        println!("gradient of a constant mask: {:?}", g.local(&mask).map(|t| t.dims().to_vec()));
+        Ok(())
+    });
+}

@@ -48,9 +48,11 @@ use quote::quote;
 /// | written | meaning |
 /// |---|---|
 /// | `out = ..` | required: how the results are placed |
-/// | `in = [entry, ..]` | one entry per parameter, in order, `self` not counted; omitted: every tensor is distributed, with any placements |
+/// | `in = [entry, ..]` | one entry per parameter, in order, `self` and the context not counted; omitted: every tensor is distributed, with any placements |
+/// | `grad = [entry, ..]` | how the gradients that the body computes are placed: one entry per parameter as in `in`; omitted: all by default |
 /// | `mesh = expr` | the mesh, required where no parameter is distributed; an expression over the wrapper's parameters, such as `mesh` or `self.mesh` |
 /// | `reshard` | arguments that are placed otherwise are resharded; without the flag they are an error |
+/// | `recompute` | what the body keeps for its gradient is dropped when it has returned, and backward runs the body again: less memory, more time |
 /// | `check` | the results are verified, by communication: shapes fit and replicas are bitwise equal |
 /// | `crate = path` | where `local_map` is found, when it is renamed |
 ///
@@ -73,6 +75,16 @@ use quote::quote;
 /// A list needs a `Tensor`, or an `Option`, `Vec` or array of them. In `out`, `_` returns the value as it is, except that
 /// a `Tensor`, by itself or as an element of the tuple, is detached from the graph.
 ///
+/// In `grad`, `_` stands for the default, and for a parameter that is not distributed. A list says what the ranks' gradients
+/// of a distributed parameter are: `Shard(n)`, `Replicate` or `Partial(Sum)` along each axis, and nothing else. It is for
+/// bodies whose gradients are not what the default takes them for, such as one that already adds them up over the ranks:
+///
+/// | `in` | default in `grad` |
+/// |---|---|
+/// | `Shard(n)` | `Shard(n)` |
+/// | `Replicate` | `Partial(Sum)`; `Replicate` on an axis where all inputs and outputs are `Replicate`, if there is no context |
+/// | `Partial(Sum)`, `Partial(Avg)` | `Replicate` |
+///
 /// # Placements
 ///
 /// | written | the value is |
@@ -94,6 +106,21 @@ use quote::quote;
 /// | another tensor, tuple, array, `Option`, `Vec`, number, `bool` or `String` | `local_map::Result` of it, labelled |
 /// | nothing | `local_map::Result<()>` |
 /// | an alias, such as `type Loss = Result<Tensor>` | what it stands for, labelled as a single `Tensor`, or as its first argument shows: `Res<Vec<Tensor>>` |
+///
+/// # The context
+///
+/// One parameter, anywhere, may be of type `&Region`. The wrapper does not have it: it supplies the value, with which the body
+/// asks for its place in the mesh and communicates. It takes no entry in `in` and `grad`.
+///
+/// ```text
+/// #[local_map(out = [Replicate], in = [[Shard(0)]])]
+/// fn total(x: &Tensor, ctx: &Region) -> Result<Tensor>     // callers write `total(&x)`
+/// ```
+///
+/// # Running again
+///
+/// With `recompute` the body runs again in backward, after the call has returned. So parameters that are not distributed
+/// are taken by value and are `Clone + Send + 'static`, the result has a type with a name, and there is no `self`.
 ///
 /// # Functions
 ///

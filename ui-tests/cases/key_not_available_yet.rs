@@ -1,7 +1,7 @@
 use candle_core::{Result, Tensor};
 use local_map::prelude::*;
 
-#[local_map(out = [Shard(0)], grad = [[Replicate]])]
+#[local_map(out = [Shard(0)], axes = (dp, tp))]
 fn f(x: &Tensor) -> Result<Tensor> {
     x.relu()
 }

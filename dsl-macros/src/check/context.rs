@@ -22,7 +22,8 @@ fn is_lent(context: &Parameter, errors: &mut Errors) {
     let ty = &context.written.ty;
     if !types::is_shared_reference(ty) {
         let (name, written) = (context.name(), compact(ty));
-        let message = format!("the context is lent to the body, it cannot take `{name}` as `{written}`: write `&Region`");
+        let message =
+            format!("the context is lent to the body, it cannot take `{name}` as `{written}`: write `&Region`");
         errors.under(ty, message);
     }
 }

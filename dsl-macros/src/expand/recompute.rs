@@ -50,7 +50,11 @@ fn keep(kept: &Binding) -> TokenStream {
 
 /// `let scale = Clone::clone(&__kept0);`
 fn copy(kept: &Binding) -> TokenStream {
-    let (attrs, pat, copy) = (&kept.inner_attrs, kept.pat, cloned(kept));
+    let (attrs, pat, handle, ty) = (&kept.inner_attrs, kept.pat, &kept.handle, kept.ty);
+    let copy = match types::mentions_impl(ty) {
+        true => cloned(kept),
+        false => quote_spanned!(type_span(kept)=> <#ty as ::core::clone::Clone>::clone(&#handle)),
+    };
     quote_spanned!(type_span(kept)=> #(#attrs)* let #pat = #copy;)
 }
 

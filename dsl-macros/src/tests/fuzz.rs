@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 
-const WORDS: [&str; 56] = [
+const WORDS: [&str; 57] = [
     "c\"x\"",
     "b\"x\"",
     "'c'",
@@ -17,6 +17,7 @@ const WORDS: [&str; 56] = [
     "crate",
     "reshard",
     "check",
+    "recompute",
     "grad",
     "axes",
     "=",
@@ -60,7 +61,7 @@ const WORDS: [&str; 56] = [
     "|",
     "?",
 ];
-const TYPES: [&str; 12] = [
+const TYPES: [&str; 16] = [
     "Tensor",
     "&Tensor",
     "&mut Tensor",
@@ -73,6 +74,10 @@ const TYPES: [&str; 12] = [
     "[Tensor; 2]",
     "impl Fn()",
     "()",
+    "&Region",
+    "Region",
+    "&'static str",
+    "Vec<f32>",
 ];
 const RESULTS: [&str; 9] = [
     "",
@@ -118,7 +123,8 @@ fn attribute(random: &mut Random, depth: usize) -> String {
 
 fn likely_attribute(random: &mut Random) -> String {
     let (first, second) = (attribute(random, 2), attribute(random, 3));
-    format!("in = [[{first}]], out = [{second}], {}", attribute(random, 1))
+    let recompute = random.of(&["", "recompute,"]);
+    format!("in = [[{first}]], out = [{second}], grad = [[{first}], _], {recompute} {}", attribute(random, 1))
 }
 
 fn function(random: &mut Random) -> String {

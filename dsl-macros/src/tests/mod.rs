@@ -3,6 +3,7 @@
 
 mod expansion;
 mod fuzz;
+mod gradients;
 mod recovery;
 mod rules;
 mod syntax;

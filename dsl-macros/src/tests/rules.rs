@@ -228,7 +228,145 @@ fn many_mistakes_are_reported_at_once() {
         "async fn f(x: &Tensor, y: &Tensor, n: f32) -> Result<Tensor> {}",
     );
     let under: Vec<&str> = errors.iter().map(|(_, under)| under.as_str()).collect();
-    let expected =
-        ["Sard", "x", "reshrd", "mesh", "(1)", "Mxa", "grad", "async", "[Replicate]", "[Replicate(1), Partial(Mxa)]"];
+    let expected = [
+        "Sard",
+        "x",
+        "reshrd",
+        "mesh",
+        "(1)",
+        "Mxa",
+        "1",
+        "async",
+        "[Replicate]",
+        "[_, 1]",
+        "[Replicate(1), Partial(Mxa)]",
+    ];
     assert_eq!(under, expected, "{errors:#?}");
+}
+
+#[test]
+fn gradients() {
+    let no_placements = "so its gradient has no placements: write `_`";
+    refused(
+        "out = [Replicate], grad = [_, [Shard(0)]]",
+        TWO,
+        "[Shard(0)]",
+        &format!("parameter `n` is not distributed, {no_placements}"),
+    );
+    refused(
+        "out = [Replicate], in = [[Replicate], _], grad = [_, [Shard(0)]]",
+        "fn f(x: &Tensor, y: &Tensor) -> Result<Tensor> {}",
+        "[Shard(0)]",
+        &format!("parameter `y` is `_` in `in`, {no_placements}"),
+    );
+    refused(
+        "out = [Replicate], grad = [[Replicate]]",
+        TWO,
+        "[[Replicate]]",
+        "`f` has 2 parameters, but `grad` has 1 entry: `n` has none; write `_` for the default",
+    );
+    refused(
+        "out = [Replicate], grad = [_, _]",
+        "fn f(&self, ctx: &Region, x: &Tensor) -> Result<Tensor> {}",
+        "_",
+        "`f` has 1 parameter beside `self` and `ctx`, but `grad` has 2 entries: this one is left over",
+    );
+    refused(
+        "out = [Replicate], grad = [[Partial(Max)]]",
+        ONE,
+        "Max",
+        "the ranks' parts of a gradient add up, `Partial(Max)` would not: write `Partial(Sum)`",
+    );
+    refused(
+        "out = [Shard(0)], grad = [[Shard(0, ragged)]]",
+        ONE,
+        "ragged",
+        "`ragged` is for `out`: a gradient is as long as its parameter, write `Shard(0)`",
+    );
+    refused(
+        "out = [Shard(0)], grad = [[Shard(0), Replicate]]",
+        ONE,
+        "[Shard(0), Replicate]",
+        "this list has 2 placements, but the other has 1: every list needs one per mesh axis",
+    );
+    refused(
+        "out = _, grad = [[]]",
+        ONE,
+        "[]",
+        "an empty list places nothing: write one placement per mesh axis, or `_`",
+    );
+    // Not where it is unknown what is distributed.
+    assert_eq!(run("out = _, in = [[Replicate], [Replicate]], grad = [_, [Replicate]]", TWO).1.len(), 1);
+}
+
+#[test]
+fn contexts() {
+    for ty in ["Region", "&mut Region", "local_map::Region"] {
+        let item = format!("fn f(x: &Tensor, ctx: {ty}) -> Result<Tensor> {{}}");
+        let message = format!("the context is lent to the body, it cannot take `ctx` as `{ty}`: write `&Region`");
+        let (_, errors) = run("out = [Replicate]", &item);
+        assert_eq!(errors[0].0, message);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+    }
+    refused(
+        "out = _",
+        "fn f(x: &Tensor, ctx: &Region, again: &local_map::Region) {}",
+        "&local_map::Region",
+        "a region has one context, which is `ctx`: use it instead of `again`",
+    );
+    refused(
+        "out = _, in = [[Replicate], _]",
+        "fn f(x: &Tensor, ctx: &Region) {}",
+        "_",
+        "`f` has 1 parameter beside `ctx`, but `in` has 2 entries: this one is left over",
+    );
+    refused(
+        "out = [Replicate]",
+        "fn f(ctx: &Region) -> Tensor {}",
+        "[Replicate]",
+        "no parameter of `f` is distributed, so nothing gives the mesh of this output: \
+         add `mesh = ..`, as in `mesh = mesh` for a parameter `mesh: &DeviceMesh`",
+    );
+}
+
+#[test]
+fn what_cannot_run_again() {
+    let gone = "with `recompute` the body runs again in backward, when what `y` borrows may be gone: ";
+    let by_value = format!("{gone}take it by value, as an `Arc` or another type that is `Clone`");
+    let types = [
+        "&Linear",
+        "&str",
+        "&'a str",
+        "&mut f32",
+        "Option<&Linear>",
+        "(u8, &Linear)",
+        "&[Linear]",
+        "Cow<'a, str>",
+        "Cow<'_, str>",
+    ];
+    for ty in types {
+        let item = format!("fn f<'a>(x: &Tensor, y: {ty}) -> Result<Tensor> {{}}");
+        refused("out = [Replicate], recompute", &item, ty, &by_value);
+    }
+    for ty in ["&Tensor", "&mut Tensor"] {
+        let item = format!("fn f(x: &Tensor, y: {ty}) -> Result<Tensor> {{}}");
+        let message = format!("{gone}take `Tensor`, which is cheap to clone");
+        refused("out = [Replicate], in = [[Replicate], _], recompute", &item, ty, &message);
+    }
+    for receiver in ["self", "&self", "&mut self", "self: Arc<Self>"] {
+        refused(
+            "out = [Replicate], recompute",
+            &format!("fn f({receiver}, x: &Tensor) -> Result<Tensor> {{}}"),
+            "recompute",
+            "`recompute` is not available on methods yet: take what the body needs as parameters",
+        );
+    }
+    for ty in ["impl Iterator<Item = u8>", "Result<impl Copy>"] {
+        let message = format!(
+            "with `recompute` the body runs again in backward, so its result needs a type with a name, `{ty}` has none"
+        );
+        refused("out = _, recompute", &format!("fn f(x: &Tensor) -> {ty} {{}}"), ty, &message);
+    }
+    // Not where it is unknown what is distributed.
+    assert_eq!(run("out = _, in = [[Replicate]], recompute", "fn f(x: &Tensor, y: &str) {}").1.len(), 1);
 }

@@ -18,7 +18,7 @@ fn unknown_words() {
         "out = _, zebra = 1",
         ONE,
         "zebra",
-        "unknown key `zebra`: known are `in`, `out`, `mesh`, `reshard`, `check` and `crate`",
+        "unknown key `zebra`: known are `in`, `out`, `grad`, `mesh`, `reshard`, `recompute`, `check` and `crate`",
     );
     refused(
         "out = _, Shard(0)",
@@ -26,7 +26,12 @@ fn unknown_words() {
         "Shard",
         "`Shard` is a placement: write it in `in` or `out`, as in `out = [Shard(0)]`",
     );
-    refused("out = _, 7", ONE, "7", "expected one of `in`, `out`, `mesh`, `reshard`, `check` and `crate`");
+    refused(
+        "out = _, 7",
+        ONE,
+        "7",
+        "expected one of `in`, `out`, `grad`, `mesh`, `reshard`, `recompute`, `check` and `crate`",
+    );
 }
 
 #[test]
@@ -141,13 +146,25 @@ fn entries() {
         "([Shard(0)], _)",
         "write one entry per output in brackets, as in `out = [[Shard(0)], _]`",
     );
+    refused(
+        "out = _, grad = Shard(0)",
+        ONE,
+        "Shard",
+        "`grad` is a list with one entry per parameter, as in `grad = [[Shard(0)], _]`",
+    );
+    refused(
+        "out = _, grad = [Replicate]",
+        ONE,
+        "Replicate",
+        "this placement needs a list of its own, `[Replicate]`: `grad` has one entry per parameter",
+    );
     refused("out = [7, _]", PAIR, "7", "expected an entry of `out`: `_`, or a list of placements such as `[Shard(0)]`");
     refused("out = _, in = [[Shard(0)] [Shard(0)]]", ONE, "[Shard(0)]", "expected `,` before `[..]`");
 }
 
 #[test]
 fn parts_of_the_design_that_come_later() {
-    for key in ["grad = [_]", "axes = (dp, tp)", "recompute", "dynamic"] {
+    for key in ["axes = (dp, tp)", "dynamic"] {
         let name = key.split(' ').next().unwrap();
         refused(&format!("out = _, {key}"), ONE, name, &format!("`{name}` is not available yet"));
     }
@@ -174,6 +191,9 @@ fn keys() {
     refused("out = _, out = _", ONE, "out", "`out` is given twice");
     refused("out = _, reshard, reshard", ONE, "reshard", "`reshard` is given twice");
     refused("out", ONE, "out", "`out` needs a value, as in `out = [Shard(0)]`");
+    refused("out = _, grad", ONE, "grad", "`grad` needs a value, as in `grad = [[Replicate], _]`");
+    refused("out = _, grad = [_], grad = [_]", ONE, "grad", "`grad` is given twice");
+    refused("out = _, recompute = 1", ONE, "=", "`recompute` is a flag: write it alone, and a comma after it");
     refused("out = _, mesh =", ONE, "mesh", "`mesh` needs a value, as in `mesh = &mesh`");
     refused("out = _, crate = \"lm\"", ONE, "\"lm\"", "`crate` takes a path, as in `crate = my::local_map`");
     refused("out = _, check = true", ONE, "=", "`check` is a flag: write it alone, and a comma after it");

@@ -4,7 +4,7 @@
 
 mod support;
 
-use candle_core::{DType, Device, Result, Tensor, Var};
+use candle_core::{Device, Result, Tensor, Var};
 use local_map::plan::Collective;
 use local_map::prelude::*;
 use proptest::prelude::*;
@@ -23,6 +23,17 @@ struct Function {
     plain: fn(&[Tensor]) -> Result<Tensor>,
     /// For a mesh of one axis and of two.
     entries: [Vec<Entry>; 2],
+}
+
+impl Function {
+    fn on(&self, axes: Axes) -> &[Entry] {
+        &self.entries[axes.len() - 1]
+    }
+
+    fn entry(&self, axes: Axes, at: usize) -> &Entry {
+        let all = self.on(axes);
+        &all[at % all.len()]
+    }
 }
 
 /// `function!(f(x, y); ([x's] [y's] => [output's])...)`: on one axis the listed entries, on two axes all pairs of them.
@@ -108,6 +119,10 @@ fn gather_in_columns(x: &Tensor, index: &Tensor) -> Result<Tensor> {
     x.contiguous()?.gather(&index.contiguous()?, 0)
 }
 
+fn first(x: &Tensor, _: &Tensor) -> Result<Tensor> {
+    x * 2.0
+}
+
 fn weighted_sum(x: &Tensor, weights: &Tensor) -> Result<Tensor> {
     (x * weights)?.sum_all()
 }
@@ -180,6 +195,14 @@ fn gathers() -> [Function; 2] {
             ([Replicate] [Replicate] => [Replicate]) ([Partial(Sum)] [Replicate] => [Partial(Sum)])
         },
     ]
+}
+
+/// A replicated output on an axis along which the ranks do not all compute the same.
+fn choices() -> Function {
+    function! { first(x, y);
+        ([Replicate] [Shard(0)] => [Replicate]) ([Replicate] [Partial(Sum)] => [Replicate])
+        ([Shard(0)] [Replicate] => [Shard(0)]) ([Replicate] [Replicate] => [Replicate])
+    }
 }
 
 /// What every output ends in: its sum, weighted so that no two elements have the same cotangent.
@@ -277,7 +300,15 @@ fn given(whole: &Tensor, mesh: &DeviceMesh, leaf: &[Placement], to: &[Placement]
 }
 
 /// One entry on one mesh: value and gradients, of inputs that come from anywhere and an output that goes anywhere.
-fn check(mesh: &DeviceMesh, axes: Axes, function: &Function, entry: &Entry, loss: &Function, wholes: &[Tensor], seed: u64) {
+fn check(
+    mesh: &DeviceMesh,
+    axes: Axes,
+    function: &Function,
+    entry: &Entry,
+    loss: &Function,
+    wholes: &[Tensor],
+    seed: u64,
+) {
     let mut picks = Picks(seed);
     let variables: Vec<Tensor> = wholes.iter().map(variable).collect();
     let expected = (function.plain)(&variables).unwrap();
@@ -285,7 +316,7 @@ fn check(mesh: &DeviceMesh, axes: Axes, function: &Function, entry: &Entry, loss
     let oracle = (loss.plain)(&[expected.clone(), weights.clone()]).unwrap().backward().unwrap();
 
     let fits = |e: &&Entry| expected.rank() > 1 || !e.ins.iter().flatten().any(|p| *p == Shard(1));
-    let ends: Vec<&Entry> = loss.entries[axes.len() - 1].iter().filter(fits).collect();
+    let ends: Vec<&Entry> = loss.on(axes).iter().filter(fits).collect();
     let end = *picks.of(&ends);
     let mut what = format!("{} {:?} -> {:?} on {axes:?}", function.name, entry.ins, entry.out);
     what += &format!(", then {:?}, of", end.ins);
@@ -299,7 +330,7 @@ fn check(mesh: &DeviceMesh, axes: Axes, function: &Function, entry: &Entry, loss
         leaves.push(leaf);
         inputs.push(input);
     }
-    let run = || -> Result<()> {
+    let mut run = || -> Result<()> {
         let output = (entry.run)(&inputs)?;
         assert_eq!(output.placements()[..], entry.out[..], "{what}");
         close(&output.full()?, &expected, &what);
@@ -319,7 +350,6 @@ fn check(mesh: &DeviceMesh, axes: Axes, function: &Function, entry: &Entry, loss
         }
         Ok(())
     };
-    let mut run = run;
     if let Err(error) = run() {
         panic!("{what}: {error}");
     }
@@ -336,7 +366,7 @@ fn sweep(functions: &[Function], wholes: impl Fn(&mut Picks, [usize; 3]) -> Opti
             let mesh = world.mesh(axes.iter().copied())?;
             let mut seed = 0;
             for function in functions {
-                for entry in &function.entries[axes.len() - 1] {
+                for entry in function.on(axes) {
                     for lengths in LENGTHS {
                         seed += 1;
                         if let Some(wholes) = wholes(&mut Picks(seed), lengths) {
@@ -373,6 +403,11 @@ fn matrix_products() {
 }
 
 #[test]
+fn a_replicated_output_beside_a_sharded_input() {
+    sweep(&[choices()], |picks, [m, k, n]| Some(vec![picks.tensor(&[m, k]), picks.tensor(&[k, n])]));
+}
+
+#[test]
 fn gathers_along_a_dimension() {
     let [rows, columns] = gathers();
     sweep(&[rows], |picks, [m, k, n]| (k > 0).then(|| vec![picks.tensor(&[m, k]), picks.index(&[m, n], k)]));
@@ -403,7 +438,7 @@ struct Chain {
 
 /// The functions that chains are made of; all take and give square matrices.
 fn square_functions() -> Vec<Function> {
-    linear().into_iter().take(3).chain(nonlinear()).chain([products()]).collect()
+    linear().into_iter().take(3).chain(nonlinear()).chain([products(), choices()]).collect()
 }
 
 fn placements(axes: usize, all: &'static [Placement]) -> impl Strategy<Value = Vec<Placement>> {
@@ -412,7 +447,7 @@ fn placements(axes: usize, all: &'static [Placement]) -> impl Strategy<Value = V
 
 fn steps(axes: usize) -> impl Strategy<Value = Step> {
     let placed = [placements(axes, &GIVEN), placements(axes, &GIVEN)];
-    (0usize..8, 0usize..64, [0usize..8, 0usize..8], placed).prop_map(|(function, entry, values, placed)| Step {
+    (0usize..9, 0usize..64, [0usize..8, 0usize..8], placed).prop_map(|(function, entry, values, placed)| Step {
         function,
         entry,
         values,
@@ -459,7 +494,6 @@ fn on_a_mesh(
     leaves: &[DTensor],
     weights: &DTensor,
 ) -> Result<DTensor> {
-    let entries = |f: &'_ Function, at: usize| at % f.entries[chain.axes.len() - 1].len();
     let mut values = leaves.to_vec();
     for step in &chain.steps {
         let a = nth(&values, step.values[0]).reshard(&step.placed[0])?;
@@ -467,14 +501,14 @@ fn on_a_mesh(
         values.push(match functions.get(step.function) {
             None => (&a + &b.reshard(&step.placed[0])?)?,
             Some(f) => {
-                let entry = &f.entries[chain.axes.len() - 1][entries(f, step.entry)];
+                let entry = f.entry(chain.axes, step.entry);
                 let inputs = [a, b.reshard(&step.placed[1])?];
                 (entry.run)(&inputs[..entry.ins.len()])?
             }
         });
     }
     let end = |value: &DTensor, at: usize| -> Result<DTensor> {
-        let entry = &loss.entries[chain.axes.len() - 1][entries(loss, at)];
+        let entry = loss.entry(chain.axes, at);
         Ok((entry.run)(&[value.clone(), weights.clone()])?.reshard(&chain.total)?)
     };
     let last = end(nth(&values, 0), chain.ends[0])?;
@@ -521,7 +555,7 @@ fn a_maximum_over_two_axes() {
     for axes in MESHES {
         launched(ranks(axes), |world| {
             let mesh = world.mesh(axes.iter().copied())?;
-            for entry in &function.entries[axes.len() - 1] {
+            for entry in function.on(axes) {
                 // No empty shards, of which candle has no maximum.
                 for (seed, shape) in (7..).zip([[4, 4], [8, 8], [12, 11]]) {
                     if axes != MESHES[2] || shape[0] > 4 {
@@ -609,56 +643,6 @@ fn a_gathered_weight_gets_its_gradient_by_one_reduce_scatter() {
         let gradient = gradients.get(&weight).unwrap();
         let plan = gradient.explain(weight.placements())?;
         assert_eq!(plan.collectives().collect::<Vec<_>>(), [Collective::ReduceScatter]);
-        Ok(())
-    });
-}
-
-#[test]
-fn probe_one_element_shard() {
-    on_ranks(&[1, 2, 3, 4], |world| {
-        let mesh = world.mesh([("a", world.size())])?;
-        let x = DTensor::shard(&Picks(3).tensor(&[1]), &mesh, &[Shard(0)])?.requires_grad()?;
-        let y = (&x * 3.0)?;
-        assert_eq!(support::elements(&y.backward()?.get(&x).unwrap().full()?), [3.0]);
-        Ok(())
-    });
-}
-
-#[local_map(in = [[Shard(0)]], out = [[Shard(0)], [Shard(0)], [Partial(Sum)]])]
-fn several(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-    Ok((x * 2.0, x.arg_sort_last_dim(true)?.narrow(1, 0, 2)?, x.sum_all()?)).and_then(|(a, b, c)| Ok((a?, b.contiguous()?, c)))
-}
-#[local_map(in = [[Shard(0)], [Shard(0)]], out = [Shard(0)])]
-fn pick(x: &Tensor, index: &Tensor) -> Result<Tensor> {
-    x.gather(index, 1)
-}
-
-#[test]
-fn probe_integer_outputs() {
-    on_ranks(&[1, 2, 3, 4], |world| {
-        let mesh = world.mesh([("a", world.size())])?;
-        let x = DTensor::shard(&Picks(3).tensor(&[4, 3]), &mesh, &[Shard(0)])?.requires_grad()?;
-        let (y, index, _) = several(&x)?;
-        println!("index needs grad: {}", index.needs_grad());
-        let g = rows_total(&pick(&y, &index)?)?.backward()?;
-        println!("{:?}", support::elements(&g.get(&x).unwrap().full()?));
-        Ok(())
-    });
-}
-
-#[test]
-fn probe_constants_in_variables() {
-    #[local_map(in = [[Shard(0)], _, [Replicate]], out = [Partial(Sum)])]
-    fn masked(x: &Tensor, mask: &Tensor, c: &Tensor) -> Result<Tensor> {
-        (x * mask)?.broadcast_mul(c)?.sum_all()
-    }
-    launched(1, |world| {
-        let mesh = world.mesh([("a", 1)])?;
-        let x = DTensor::shard(&Picks(3).tensor(&[4, 3]), &mesh, &[Shard(0)])?.requires_grad()?;
-        let c = DTensor::shard(&Picks(3).tensor(&[3]), &mesh, &[Replicate])?;
-        let mask = Picks(4).tensor(&[4, 3]);
-        let g = masked(&x, &mask, &c)?.backward()?;
-        println!("gradient of a constant mask: {:?}", g.local(&mask).map(|t| t.dims().to_vec()));
         Ok(())
     });
 }

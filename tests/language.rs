@@ -3,6 +3,8 @@
 
 #[path = "language/functions.rs"]
 mod functions;
+#[path = "language/gradients.rs"]
+mod gradients;
 #[path = "language/parameters.rs"]
 mod parameters;
 #[path = "language/placements.rs"]

@@ -3,6 +3,7 @@ use local_map::prelude::*;
 
 #[local_map(out = [Shard(0)], in = [[Shard(0)], _, _], recompute)]
 fn f(x: &Tensor, mask: &Tensor, name: &str) -> Result<Tensor> {
+    println!("{name}");
     x * mask
 }
 

@@ -30,7 +30,9 @@ pub fn nested(len: usize, cuts: impl IntoIterator<Item = (usize, usize)>) -> Spa
 
 /// Whether every part has the same length.
 pub fn is_even(len: usize, sizes: &[usize]) -> bool {
-    len.is_multiple_of(sizes.iter().product::<usize>().max(1))
+    // More parts than can be counted cut nothing but zero evenly.
+    let parts = sizes.iter().try_fold(1usize, |n, &size| n.checked_mul(size));
+    parts.map_or(len == 0, |parts| len.is_multiple_of(parts.max(1)))
 }
 
 #[cfg(test)]

@@ -26,11 +26,6 @@ impl Span {
         let end = self.end().min(other.end());
         Span { start, len: end.saturating_sub(start) }
     }
-
-    /// Whether all of `other` lies within.
-    pub fn contains(self, other: Span) -> bool {
-        other.len == 0 || (self.start <= other.start && other.end() <= self.end())
-    }
 }
 
 /// A box of a tensor: one span per dimension.

@@ -1,10 +1,12 @@
 //! The report: what the workloads cost, as a table and as machine-readable rows.
 //!
-//! `cargo bench --bench report -- [-n RANKS] [-w W1,W2,W3,W6] [--json FILE]`. One sample is a number of back-to-back calls
+//! `cargo bench --bench report -- [-n RANKS] [-w W1,W1b,W2,W3,W5,W6] [--json FILE]`. One sample is a number of back-to-back calls
 //! between two barriers, at least 2 ms long, divided by that number; for several ranks it is the slowest rank's.
 
 #![allow(missing_docs)]
 
+#[path = "report/gradients.rs"]
+mod gradients;
 #[path = "report/keep.rs"]
 mod keep;
 #[path = "report/measure.rs"]
@@ -64,11 +66,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     if options.wants("W1") {
         options.ranks(&[1, 2]).iter().try_for_each(|&n| regions::w1(n, &mut rows))?;
     }
+    if options.wants("W1b") {
+        options.ranks(&[1, 2]).iter().try_for_each(|&n| gradients::w1b(n, &mut rows))?;
+    }
     if options.wants("W2") {
         options.ranks(&[2, 4]).iter().try_for_each(|&n| reshards::w2(n, &mut rows))?;
     }
     if options.wants("W3") {
         reshards::w3(&mut rows)?;
+    }
+    if options.wants("W5") {
+        options.ranks(&[1, 2, 4]).iter().try_for_each(|&n| gradients::w5(n, &mut rows))?;
     }
     if options.wants("W6") {
         worlds::w6(&mut rows)?;

@@ -38,12 +38,125 @@
 //!
 //! # Where things are
 //!
-//! * [`launch`] runs a program on several ranks, as threads of one process; each gets its [`World`].
-//! * [`World::mesh`] arranges ranks in a named grid, a [`DeviceMesh`].
-//! * [`DTensor`] has the constructors, [`reshard`](DTensor::reshard) and [`full`](DTensor::full).
+//! * [`launch`] runs a program on several ranks, as threads of one process; each gets its [`World`]. [`Launch`] has settings:
+//!   the deadline of waits, the stack, the [`seed`](Launch::seed) of what regions draw.
+//! * [`World::mesh`] arranges ranks in a named grid, a [`DeviceMesh`], which is a [`Mesh`] with its communicators.
+//! * [`DTensor`] has the constructors, [`reshard`](DTensor::reshard), [`full`](DTensor::full) and
+//!   [`backward`](DTensor::backward). Its [`Spec`] is the mesh, the placements, the global shape and the element type.
+//! * [`Placement`] and [`ReduceOp`] are values; [`types`] has the same names as types.
+//! * [`Param`] is a tensor to be trained, [`Gradients`] what backward gives, [`no_grad`] runs code that needs none.
+//! * [`Region`] is the context of a body: its place in the mesh, collectives that are differentiated, seeds.
 //! * [`Communicator`] has collectives on plain tensors, for code beside regions.
+//! * [`Plan`] is what a reshard will do; [`DTensor::explain`] prints it.
 //! * [`ops`] has functions for bodies that must also run on an empty shard.
 //! * [`Error`] says what was being done, on which mesh, who offends and what to do.
+//!
+//! # The attribute
+//!
+//! [`local_map`] lists every key, what is written where, the expansion and the errors. These programs run:
+//!
+//! ```
+//! use candle_core::{DType, Device, Result, Tensor};
+//! use local_map::prelude::*;
+//!
+//! /// How many elements a rank keeps depends on the data, so the ranks exchange their lengths: `ragged`.
+//! #[local_map(in = [[Shard(0)]], out = [Shard(0, ragged)])]
+//! fn positive(x: &Tensor) -> Result<Tensor> {
+//!     let kept: Vec<f32> = x.to_vec1::<f32>()?.into_iter().filter(|value| *value > 0.0).collect();
+//!     Tensor::new(kept, x.device())
+//! }
+//!
+//! /// No parameter is distributed, so `mesh` says where the result lives. Every rank makes as many rows: `Shard(0)` will do.
+//! #[local_map(out = [Shard(0)], mesh = mesh)]
+//! fn own_rank(mesh: &DeviceMesh, rows: usize) -> Result<Tensor> {
+//!     Tensor::full(mesh.world().rank() as f32, rows, &Device::Cpu)
+//! }
+//!
+//! /// The context communicates within the body: here every rank learns how many elements are masked, whatever it has itself.
+//! #[local_map(in = [[Shard(0)], [Shard(0)]], out = [Partial(Sum)])]
+//! fn masked_mean(x: &Tensor, mask: &Tensor, ctx: &Region) -> Result<Tensor> {
+//!     let count = ctx.all_reduce(&mask.sum_all()?, "dp", Sum)?;
+//!     (x * mask)?.sum_all()? / count
+//! }
+//!
+//! launch(2, |world| -> Result<()> {
+//!     let mesh = world.mesh([("dp", 2)])?;
+//!     let x = DTensor::shard(&Tensor::new(&[1f32, -2.0, 3.0, 4.0], &Device::Cpu)?, &mesh, &[Shard(0)])?;
+//!     let positive = positive(&x)?; // 1 element on rank 0, 2 on rank 1
+//!     assert_eq!(positive.full()?.to_vec1::<f32>()?, [1.0, 3.0, 4.0]);
+//!     assert_eq!(own_rank(&mesh, 2)?.full()?.to_vec1::<f32>()?, [0.0, 0.0, 1.0, 1.0]);
+//!     let mask = DTensor::shard(&Tensor::new(&[1f32, 0.0, 1.0, 1.0], &Device::Cpu)?, &mesh, &[Shard(0)])?;
+//!     let mean: f32 = masked_mean(&x, &mask)?.full()?.to_scalar()?;
+//!     assert!((mean - 8.0 / 3.0).abs() < 1e-6);
+//!     Ok(())
+//! })?;
+//! # Ok::<(), local_map::Error>(())
+//! ```
+//!
+//! In the attribute, `Partial` alone is short for `Partial(Sum)`; as a value, in calls such as
+//! [`reshard`](DTensor::reshard), it is always written with its op. Generated code names this crate `::local_map`: where it is
+//! renamed in `Cargo.toml`, or only reached through another crate, every attribute needs `crate = name`.
+//!
+//! # Results and errors
+//!
+//! Methods of this crate return [`local_map::Result`](Result); candle's functions, and annotated functions that say so, return
+//! candle's. `?` converts in both directions, and loses nothing: [`Error::from`] of candle's error gives ours back. Only where
+//! a function *ends* in a result of the other kind it needs `Ok(..?)`:
+//!
+//! ```
+//! # use local_map::prelude::*;
+//! fn largest(x: &DTensor) -> candle_core::Result<candle_core::Tensor> {
+//!     Ok(x.reshard(&[Replicate])?.to_local()?)
+//! }
+//! ```
+//!
+//! A closure given to [`launch`] needs its type, `|world| -> Result<T> { .. }`: `launch` takes any error, and `?` converts to
+//! any, so the compiler could not tell which is meant. A named function has its type anyway: `launch(2, program)`.
+//!
+//! Errors of one's own work on both sides: a program may fail with anything that converts into
+//! `Box<dyn std::error::Error + Send + Sync>`, and an annotated function with any `E: From<local_map::Error>`. That
+//! box is both (without `Send + Sync` it is not, as errors leave their thread), and so are anyhow's errors.
+//!
+//! # Gradients
+//!
+//! [`backward`](DTensor::backward) gives the gradient of the *global* function: what one device would compute, whatever the
+//! placements. Leaves are [`Param`]s, and tensors that [`requires_grad`](DTensor::requires_grad) returned; a gradient has the
+//! placements of its leaf.
+//!
+//! ```
+//! use candle_core::{DType, Device, Result, Tensor};
+//! use candle_nn::{Optimizer, SGD};
+//! use local_map::prelude::*;
+//!
+//! #[local_map(in = [[Shard(0)], [Shard(0)], [Replicate], _], out = [Partial(Sum)])]
+//! fn squared_error(x: &Tensor, y: &Tensor, w: &Tensor, rows: usize) -> Result<Tensor> {
+//!     (x.matmul(w)? - y)?.sqr()?.sum_all()? / rows as f64
+//! }
+//!
+//! let slopes = launch(2, |world| -> Result<f32> {
+//!     let mesh = world.mesh([("dp", 2)])?;
+//!     let x = Tensor::new(&[[1f32], [2.0], [3.0]], &Device::Cpu)?; // 2 rows and 1
+//!     let y = DTensor::shard(&(&x * 5.0)?, &mesh, &[Shard(0)])?;
+//!     let x = DTensor::shard(&x, &mesh, &[Shard(0)])?;
+//!     let w = Param::new(&DTensor::from_local(Tensor::zeros((1, 1), DType::F32, &Device::Cpu)?, &mesh, &[Replicate])?)?;
+//!     let mut optimizer = SGD::new(vec![w.var()?], 0.1)?;
+//!     for _ in 0..20 {
+//!         let gradients = squared_error(&x, &y, &w, 3)?.backward()?;
+//!         optimizer.step(&gradients.to_store([&w])?)?;
+//!     }
+//!     w.to_local()?.flatten_all()?.get(0)?.to_scalar()
+//! })?;
+//! assert!(slopes.iter().all(|slope| (slope - 5.0).abs() < 1e-3), "{slopes:?}");
+//! # Ok::<(), local_map::Error>(())
+//! ```
+//!
+//! * [`Gradients::get`] gives the gradient of one leaf, [`Gradients::clip_global_norm`] bounds them together,
+//!   [`Gradients::add`] accumulates over micro-batches, which [`Param::defer_reduction`] lets communicate once.
+//! * A candle `Var` that a body reaches beside its arguments has this rank's own gradient: [`Gradients::local`].
+//! * The tape is used up by backward: each pass has a forward of its own.
+//! * The table of how a body's gradients are labelled, and `grad` to say otherwise, are at [`local_map`]; `recompute` there
+//!   trades time for memory.
+//! * What cannot be differentiated (`Partial` of `Prod`, `Any` or `All`) is an error when it is recorded, not in backward.
 //!
 //! # Environment
 //!
@@ -53,7 +166,10 @@
 //! | `LOCAL_MAP_TIMEOUT` | the longest that a rank waits for others, in seconds (600) |
 //! | `LOCAL_MAP_CHECK=1` | verify after every region that replicas are bitwise equal and shapes fit |
 
+/// The candle of this crate's tensors: a program that takes it from here cannot have another version.
+pub use candle_core;
 pub use local_map_macros::local_map;
+pub use local_map_runtime::call::Region;
 pub use local_map_runtime::comm::{DeviceMesh, Launch, World, launch};
 pub use local_map_runtime::error::{Error, Report, Result};
 pub use local_map_runtime::grad::{Gradients, Param};
@@ -63,7 +179,6 @@ pub use local_map_runtime::placement::{Placement, Placements, ReduceOp, types};
 pub use local_map_runtime::plan::{self, Plan};
 pub use local_map_runtime::shard;
 pub use local_map_runtime::spec::{Ragged, Spec};
-pub use local_map_runtime::call::Region;
 pub use local_map_runtime::tensor::{Communicator, DTensor, no_grad};
 
 /// What programs import: `use local_map::prelude::*;`.

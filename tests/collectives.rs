@@ -737,3 +737,65 @@ fn a_root_that_has_not_what_it_scatters_is_an_error() {
     assert_eq!(offender(&|g| g.scatter(Some(&x), DType::F64, &[3], 0).map(drop)), "the root has f32[3]");
     assert_eq!(offender(&|g| g.scatter(Some(&x), DType::F32, &[4], 0).map(drop)), "the root has f32[3]");
 }
+
+/// Results are shared by ranks, so several inputs of one call may be one storage: a thread that locked it twice would wait for
+/// ever behind a writer that came in between.
+#[test]
+fn a_writer_beside_the_readers_of_a_shared_result_ends_nobody() {
+    let done = std::sync::atomic::AtomicUsize::new(0);
+    launched(3, |world| {
+        let (everybody, mesh) = (all(&world)?, world.mesh([("dp", 2)])?);
+        let shared = everybody.all_reduce(&counting(&[64]), Sum)?;
+        if world.rank() == 2 {
+            while done.load(std::sync::atomic::Ordering::Relaxed) < 2 {
+                shared.zero_set()?;
+            }
+            return Ok(());
+        }
+        let pair = mesh.communicator(&["dp"])?;
+        for _ in 0..500 {
+            pair.all_reduce(&shared, Sum)?;
+        }
+        done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    });
+}
+
+#[test]
+fn two_threads_of_one_rank_cannot_stand_for_two_ranks() {
+    let messages = launched(2, |world| {
+        let group = all(&world)?;
+        if world.rank() == 1 {
+            // Rank 0 sends only after one of its threads was refused.
+            group.recv(DType::F32, &[1], 0)?;
+            group.barrier()?;
+            return Ok(Vec::new());
+        }
+        Ok(std::thread::scope(|scope| {
+            let threads = [(); 2].map(|()| {
+                scope.spawn(|| match group.barrier() {
+                    Ok(()) => None,
+                    Err(refused) => {
+                        group.send(&counting(&[1]), 1).unwrap();
+                        Some(refused.to_string())
+                    }
+                })
+            });
+            threads.into_iter().filter_map(|t| t.join().unwrap()).collect()
+        }))
+    });
+    assert_eq!(messages[0].len(), 1);
+    assert!(messages[0][0].contains("rank 0 is in another collective of this group already"), "{}", messages[0][0]);
+}
+
+#[test]
+fn lengths_that_no_memory_holds_are_errors_not_the_end_of_the_process() {
+    const HUGE: usize = 1 << 50;
+    let x = counting(&[2]);
+    assert!(refused(|g| g.all_gather_varying(&x, 0, &[2, HUGE]).map(drop)).to_string().contains("no memory"));
+    assert!(refused(|g| g.all_gather_varying(&x, 0, &[2, usize::MAX]).map(drop)).to_string().contains("add up"));
+    assert!(refused(|g| g.all_to_all_varying(&x, &[1, 1], &[1, usize::MAX]).map(drop)).to_string().contains("add up"));
+    assert!(refused(|g| g.scatter(None, DType::F32, &[HUGE], 1).map(drop)).to_string().contains("no memory"));
+    let shape = [usize::MAX, 8];
+    assert!(refused(|g| g.scatter(None, DType::F32, &shape, 1).map(drop)).to_string().contains("addressed"));
+}

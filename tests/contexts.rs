@@ -89,7 +89,9 @@ fn collective(ctx: &Region, x: &Tensor, which: usize) -> Result<Tensor> {
         5 => ctx.reduce_scatter(x, "dp", 1, Sum)?,
         6 => ctx.reduce_scatter(x, "dp", 0, Avg)?,
         7 => ctx.all_to_all(x, "dp")?,
-        8 => ctx.all_to_all_varying(&Tensor::cat(&vec![x.narrow(0, 0, me + 1)?; n], 0)?, "dp", &vec![me + 1; n], &lens)?,
+        8 => {
+            ctx.all_to_all_varying(&Tensor::cat(&vec![x.narrow(0, 0, me + 1)?; n], 0)?, "dp", &vec![me + 1; n], &lens)?
+        }
         9 => ctx.shift(x, "dp", 1)?,
         10 => ctx.shift(x, "dp", -2)?,
         11 => ctx.permute(x, "dp", &[(n - 1, 0)])?,

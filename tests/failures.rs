@@ -597,8 +597,19 @@ fn a_rank_outside_the_mesh_has_an_absent_tensor_and_no_values() {
             return Ok(());
         }
         assert!(x.is_absent() && mesh.coordinate().is_none());
-        for error in [x.to_local().unwrap_err(), x.full().unwrap_err(), mesh.communicator(&["dp"]).unwrap_err()] {
-            assert_eq!(error.to_string(), "rank 2 is outside the mesh\n  mesh (dp=2)");
+        let piece = "the local piece of a tensor";
+        for (doing, error) in [
+            (piece, x.to_local().unwrap_err()),
+            (piece, x.full().unwrap_err()),
+            ("a group of ranks", mesh.communicator(&["dp"]).unwrap_err()),
+            ("a sub-mesh through this rank", mesh.sub(&["dp"]).unwrap_err()),
+        ] {
+            let lines = [
+                &format!("{doing}: rank 2 is outside the mesh"),
+                "  mesh (dp=2)",
+                "  call this only on ranks of the mesh: ask `is_absent` of a tensor or `coordinate` of a mesh first",
+            ];
+            assert_eq!(error.to_string(), lines.join("\n"));
             assert!(matches!(error, Error::Absent(_)));
         }
         Ok(())

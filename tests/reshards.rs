@@ -360,3 +360,52 @@ fn arithmetic_is_right_on_placements_or_refused() {
         Ok(())
     });
 }
+
+#[test]
+fn ranks_that_see_another_mesh_or_other_lengths_are_told() {
+    let other_mesh = Launch::new(6).deadline(Duration::from_secs(60)).run(|world| -> Result<String> {
+        let axes = if world.rank() == 0 { [("a", 3), ("b", 2)] } else { [("a", 2), ("b", 3)] };
+        let whole = Tensor::arange(0f64, 36.0, &Device::Cpu)?.reshape((6, 6))?;
+        let x = DTensor::shard(&whole, &world.mesh(axes)?, &[Shard(0), Shard(1)])?;
+        Ok(x.reshard(&[Shard(1), Shard(0)]).unwrap_err().to_string())
+    });
+    for message in other_mesh.unwrap() {
+        assert!(message.contains("on mesh (a=3, b=2)") && message.contains("on mesh (a=2, b=3)"), "{message}");
+    }
+}
+
+#[local_map(in = [[Replicate, Shard(0)]], out = [Shard(0), Shard(0)])]
+fn same(x: &Tensor) -> candle_core::Result<Tensor> {
+    x * 1.0
+}
+
+#[test]
+fn an_axis_of_size_1_changes_nothing() {
+    launched(2, |world| {
+        let mesh = world.mesh([("dp", 1), ("tp", 2)])?;
+        let whole = Tensor::arange(0f64, 5.0, &Device::Cpu)?;
+        let x = DTensor::shard(&whole, &mesh, &[Replicate, Shard(0)])?;
+        assert_eq!(x.explain(&[Shard(0), Shard(0)])?.collectives().count(), 0);
+        let y = same(&x)?;
+        assert_eq!(y.shape()?, [5], "the uneven cut is that of the input");
+        assert_eq!(elements(&y.full()?), elements(&whole));
+        Ok(())
+    });
+}
+
+#[test]
+fn ragged_lengths_that_follow_the_rule_are_the_rule() {
+    #[local_map(in = [_, _], out = [Shard(0, ragged)], mesh = _mesh)]
+    fn gathered(x: &Tensor, _mesh: &DeviceMesh) -> candle_core::Result<Tensor> {
+        Ok(x.clone())
+    }
+    launched(2, |world| {
+        let mesh = world.mesh([("dp", 2)])?;
+        let mine = Tensor::ones(2, DType::F64, &Device::Cpu)?;
+        let even = DTensor::from_local(mine.clone(), &mesh, &[Shard(0)])?;
+        let ragged = gathered(&mine, &mesh)?;
+        assert_eq!(ragged.spec()?, even.spec()?);
+        assert_eq!(elements(&(&ragged + &even)?.full()?), [2.0; 4]);
+        Ok(())
+    });
+}

@@ -18,12 +18,12 @@ fn identity(x: &Tensor) -> candle_core::Result<Tensor> {
     plain_identity(x)
 }
 
-fn plain_mixed(a: &Tensor, b: &Tensor, c: &Tensor, s: f64) -> candle_core::Result<(Tensor, Tensor)> {
+pub(crate) fn plain_mixed(a: &Tensor, b: &Tensor, c: &Tensor, s: f64) -> candle_core::Result<(Tensor, Tensor)> {
     Ok((((a * b)? + c)?, ((a - c)? * s)?))
 }
 
 #[local_map(in = [[Shard(0)], [Shard(0)], [Shard(0)], _], out = [[Shard(0)], [Shard(0)]])]
-fn mixed(a: &Tensor, b: &Tensor, c: &Tensor, s: f64) -> candle_core::Result<(Tensor, Tensor)> {
+pub(crate) fn mixed(a: &Tensor, b: &Tensor, c: &Tensor, s: f64) -> candle_core::Result<(Tensor, Tensor)> {
     plain_mixed(a, b, c, s)
 }
 

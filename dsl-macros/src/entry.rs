@@ -7,8 +7,7 @@ use crate::tokens::{is_word, nothing_after, pieces};
 use proc_macro2::{Delimiter, Group, Span, TokenTree};
 use syn::{Error, Result};
 
-const BY_NAME: &str = "entries by name, `{ .. }`, are not available yet: write a list in order";
-const TUPLE: &str = "tuple entries are not available yet";
+const TUPLE: &str = "tuple entries are not available yet: take, or return, the tensors one by one";
 const ON_MESH: &str = "`entry on expr` is not available yet: every output lives on the mesh of the region";
 
 /// Reads the value of `key`, which is `in` or `grad`.
@@ -28,7 +27,10 @@ pub(crate) fn inputs(value: &[TokenTree], key: &str, errors: &mut Errors) -> Inp
 
 fn wrong_inputs(first: &TokenTree, key: &str) -> String {
     match delimiter(first) {
-        Some(Delimiter::Brace) => BY_NAME.into(),
+        Some(Delimiter::Brace) => format!(
+            "entries by parameter name are not available yet: write one entry per parameter, in their order, as in \
+             `{key} = [[Shard(0)], _]`"
+        ),
         _ => format!("`{key}` is a list with one entry per parameter, as in `{key} = [[Shard(0)], _]`"),
     }
 }
@@ -54,7 +56,7 @@ pub(crate) fn outputs(value: &[TokenTree], errors: &mut Errors) -> Outputs {
 
 fn wrong_outputs(first: &TokenTree) -> &'static str {
     match delimiter(first) {
-        Some(Delimiter::Brace) => BY_NAME,
+        Some(Delimiter::Brace) => placement::BY_AXIS,
         Some(Delimiter::Parenthesis) => "write one entry per output in brackets, as in `out = [[Shard(0)], _]`",
         _ => "`out` is a list with one placement per mesh axis, as in `out = [Shard(0)]`, or `_`",
     }
@@ -108,8 +110,9 @@ fn wrong_entry(piece: &[TokenTree], key: &str) -> Error {
         return Error::new(Span::call_site(), "expected an entry");
     };
     let message = match (first, delimiter(first)) {
-        (_, Some(Delimiter::Brace)) => BY_NAME.into(),
+        (_, Some(Delimiter::Brace)) => placement::BY_AXIS.into(),
         (_, Some(Delimiter::Parenthesis)) => TUPLE.into(),
+        _ if placement::is_by_axis(piece) => placement::BY_AXIS.into(),
         (TokenTree::Ident(name), _) if is_placement(name) => bare_placement(piece, key),
         _ => format!("expected an entry of `{key}`: `_`, or a list of placements such as `[Shard(0)]`"),
     };

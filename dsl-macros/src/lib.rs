@@ -34,12 +34,13 @@ use quote::quote;
 ///
 /// ```text
 /// #[local_map(out = [Partial(Sum)], in = [[Shard(0)], _], reshard)]
-/// fn masked_mean(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
-///     (x * mask)?.sum_all()? / mask.sum_all()?
+/// fn mean(x: &Tensor, count: usize) -> Result<Tensor> {
+///     x.sum_all()? / count as f64      // the global count, so that the ranks' addends make up the mean
 /// }
 /// ```
 ///
-/// Callers see `fn masked_mean(x: &DTensor, mask: &Tensor) -> Result<DTensor>`.
+/// Callers see `fn mean(x: &DTensor, count: usize) -> Result<DTensor>`. Programs that run are in
+/// [the documentation of `local_map`](../local_map/index.html#the-attribute).
 ///
 /// # Keys and flags
 ///
@@ -96,6 +97,30 @@ use quote::quote;
 ///
 /// One list may be `Partial` over several axes with a single op, or with `Sum` and `Avg`, which commute.
 ///
+/// # `Shard(n)` or `Shard(n, ragged)` in `out`
+///
+/// `Shard(n)` communicates nothing: how long dim `n` of the global result is, follows from the local result and from the
+/// inputs that the same mesh axes cut.
+///
+/// | these inputs | `Shard(n)` |
+/// |---|---|
+/// | one is cut unevenly, and the local result is as long as its piece | the result is cut like it |
+/// | one is cut unevenly, and the local result has another length, or another input is cut differently | an error, which asks for `ragged` |
+/// | all are cut into equal pieces, or there are none | **trusted**: the local length times the number of ranks along the axes |
+///
+/// So `Shard(n)` is right where the length follows from the shapes, as in element-wise functions, products and a fixed number
+/// of rows per rank. Write `Shard(n, ragged)` where it depends on the data, such as in a filter, or on the rank: the ranks
+/// exchange their lengths, in one small collective, and the result carries them. With equal pieces going in, a length that
+/// depends on data is not noticed without it, unless `check` or `LOCAL_MAP_CHECK=1` asks for verification.
+///
+/// ```text
+/// #[local_map(in = [[Shard(0)]], out = [Shard(0, ragged)])]
+/// fn kept(x: &Tensor) -> Result<Tensor>                    // some of the rows of `x`
+///
+/// #[local_map(out = [Shard(0)], mesh = mesh)]
+/// fn noise(mesh: &DeviceMesh, rows: usize) -> Result<Tensor>   // `rows` rows per rank: no distributed input gives the mesh
+/// ```
+///
 /// # Results
 ///
 /// The wrapper's result type is the written one with `DTensor` for `Tensor` in the labelled elements:
@@ -122,12 +147,67 @@ use quote::quote;
 /// With `recompute` the body runs again in backward, after the call has returned. So parameters that are not distributed
 /// are taken by value and are `Clone + Send + 'static`, the result has a type with a name, and there is no `self`.
 ///
+/// # Outside the mesh
+///
+/// A mesh need not have all ranks. A rank outside it may call the function too: the body does not run there, nothing is
+/// communicated, and each `DTensor` of the result is *absent*: it knows its mesh and its placements, has no local piece, and may
+/// be given to further regions on that mesh. Where the result has a value that cannot be made up (a plain one, or an `Option` or
+/// `Vec`, whose length is known only inside), the call is an error there.
+///
 /// # Functions
 ///
 /// Functions and methods with a body, also those of a trait's `impl`; generics, lifetimes, `where`, `impl Trait`, `unsafe`,
 /// patterns, `mut` and attributes (`#[cfg]` too) on parameters all work. Attributes, docs and visibility are kept. The
 /// body may use `?`, `return` and `Self` as ever, must not write its inputs, and calls itself by the wrapper's
 /// signature. `async`, `const`, `extern` and variadic functions are refused.
+///
+/// # Expansion
+///
+/// The function at the top becomes about this, where `run` hands the locals to the body and labels what it returns:
+///
+/// ```text
+/// #[track_caller]
+/// fn mean(x: &DTensor, count: usize) -> Result<DTensor> {
+///     static REGION: RegionSpec = RegionSpec::new(
+///         "mean",
+///         &[Param::placed("x", &[Want::Shard(0)])],
+///         &[Out::Placed(&[Want::Partial(Op::Sum)])],
+///     ).reshard();
+///     let mut call = REGION.call();       // with `mesh = expr`: `REGION.call_on(&(expr))`
+///     let input = call.input(0, x);
+///     call.ready()?;                      // one mesh; every input placed as required, or resharded
+///     call.run(|locals| -> Result<Tensor> {
+///         let x: &Tensor = locals.take(input);
+///         { x.sum_all()? / count as f64 }
+///     })
+/// }
+/// ```
+///
+/// # Errors
+///
+/// When the program is compiled, all at once and each on the token that is wrong:
+///
+/// * words: unknown keys, placements, ops; flags with a value; keys without one or given twice; what is not available yet;
+/// * lists: lengths that differ, ops that do not commute, `ragged` outside `out`, a `grad` that is no sum;
+/// * `in` and `grad` against the parameters: too few entries or too many, a list for what cannot be distributed;
+/// * `out` against the result: missing, too few entries or too many, a list for what is no tensor; no mesh to be had;
+/// * the function: not a function, `async`, a second context, or borrowing what `recompute` must keep.
+///
+/// What the body says is the compiler's business, on the author's own tokens; so are callers that give a `Tensor` where a
+/// `DTensor` is due.
+///
+/// When it is called, as a `local_map::Error` (in the function's own error type, by `From`):
+///
+/// | variant | what happened |
+/// |---|---|
+/// | `Mesh` | the arguments live on different meshes, or nothing gives one; before anything is communicated |
+/// | `Placement` | arguments are not placed as `in` says, all of them in one message; a result cannot be placed, or differentiated, as `out` says; `check` found a difference |
+/// | `Shape` | the length of a result is not decided by the inputs: write `ragged`; a gradient does not fit |
+/// | `Absent` | a plain value is asked for outside the mesh |
+/// | `Unsupported` | what needs a gradient has none, or the body failed when it ran again |
+/// | `Mismatch`, `PeerFailed`, `PeerReturned`, `TimedOut` | another rank did something else, failed, or does not come |
+///
+/// An error of the body itself is returned as it is. If the rank's program then fails, the other ranks end, too.
 #[proc_macro_attribute]
 pub fn local_map(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     attribute(args.into(), item.into()).into()

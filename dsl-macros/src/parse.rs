@@ -1,6 +1,6 @@
 //! The attribute's keys and flags.
 
-use crate::ast::{Args, Mesh};
+use crate::ast::{Args, Mesh, Outputs};
 use crate::errors::Errors;
 use crate::tokens::visible;
 use crate::{entry, placement, suggest};
@@ -11,7 +11,13 @@ use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 
 const KEYS: [&str; 8] = ["in", "out", "grad", "mesh", "reshard", "recompute", "check", "crate"];
-const LATER: [&str; 2] = ["axes", "dynamic"];
+/// Keys that take a value, so that a misspelt one can be read as what it was meant to be.
+const WITH_VALUE: [&str; 5] = ["in", "out", "grad", "mesh", "crate"];
+/// Keys that are not available yet, and what to do instead.
+const LATER: [(&str, &str); 2] = [
+    ("axes", "leave it out and write one placement per mesh axis in every list, in the mesh's order"),
+    ("dynamic", "leave it out, as placements are checked when the function is called"),
+];
 
 /// Reads the attribute. What cannot be read is noted in `errors` and left out.
 pub(crate) fn args(tokens: TokenStream, errors: &mut Errors) -> Args {
@@ -50,7 +56,16 @@ impl Reader<'_, '_> {
         if self.seen.contains(&name) {
             return self.errors.at(key.span(), format!("`{name}` is given twice"));
         }
-        match name.as_str() {
+        if KEYS.contains(&name.as_str()) {
+            self.known(key, &name);
+        } else {
+            self.unknown(key, &name);
+        }
+        self.seen.push(name);
+    }
+
+    fn known(&mut self, key: &Ident, name: &str) {
+        match name {
             "in" => {
                 let value = self.value(key, "[[Shard(0)], _]");
                 self.args.inputs = Some(entry::inputs(&value, "in", self.errors));
@@ -68,9 +83,21 @@ impl Reader<'_, '_> {
             "reshard" => self.args.reshard = self.flag(key),
             "recompute" => self.args.recompute = self.flag(key).then(|| key.span()),
             "check" => self.args.check = self.flag(key),
-            _ => self.errors.at(key.span(), unknown(&name)),
+            _ => {}
         }
-        self.seen.push(name);
+    }
+
+    /// Reads a misspelt key as the one that it was meant to be: what follows from it would only be reported on top.
+    fn unknown(&mut self, key: &Ident, name: &str) {
+        self.errors.at(key.span(), unknown(name));
+        let Some(meant) = meant(name).filter(|meant| !self.seen.iter().any(|seen| seen == meant)) else {
+            return;
+        };
+        if self.input.peek(Token![=]) {
+            self.known(&Ident::new(meant, key.span()), meant);
+        } else if meant == "out" {
+            self.args.outputs = Some(Outputs::Unreadable);
+        }
     }
 
     /// The tokens after `key =`; none if that is reported.
@@ -156,11 +183,16 @@ impl Reader<'_, '_> {
 }
 
 fn unknown(name: &str) -> String {
-    if LATER.contains(&name) {
-        return format!("`{name}` is not available yet");
+    if let Some((_, instead)) = LATER.iter().find(|(later, _)| *later == name) {
+        return format!("`{name}` is not available yet: {instead}");
     }
     if placement::NAMES.contains(&name) {
         return format!("`{name}` is a placement: write it in `in` or `out`, as in `out = [Shard(0)]`");
     }
     format!("unknown key `{name}`: {}", suggest::hint(name, &KEYS))
+}
+
+/// The key with a value that the unknown `name` was probably meant to be.
+fn meant(name: &str) -> Option<&'static str> {
+    suggest::closest(name, &KEYS).filter(|meant| WITH_VALUE.contains(meant))
 }

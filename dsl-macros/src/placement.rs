@@ -4,12 +4,16 @@ use crate::ast::{List, Op, Placement};
 use crate::errors::Errors;
 use crate::suggest;
 use crate::tokens::{is_punct, is_word, nothing_after, pieces, quoted};
-use proc_macro2::{Delimiter, Group, Ident, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenTree};
 use quote::ToTokens;
 use syn::{Error, Result};
 
 /// The names that start a placement.
 pub(crate) const NAMES: [&str; 3] = ["Shard", "Replicate", "Partial"];
+
+/// What to do instead of writing `dp: Shard(0)`.
+pub(crate) const BY_AXIS: &str = "placements by axis name are not available yet: write one placement per mesh axis, in \
+                                  the mesh's order, as in `[Shard(0), Replicate]`";
 
 const FORMS: &str = "`Shard(n)`, `Replicate`, `Partial` or `Partial(op)`";
 
@@ -34,8 +38,19 @@ fn read(piece: &[TokenTree], errors: &mut Errors) -> Result<Placement> {
     }
 }
 
+/// Whether the piece begins `dp:`, unlike a path.
+pub(crate) fn is_by_axis(piece: &[TokenTree]) -> bool {
+    match piece {
+        [TokenTree::Ident(_), TokenTree::Punct(colon), ..] => {
+            colon.as_char() == ':' && colon.spacing() == Spacing::Alone
+        }
+        _ => false,
+    }
+}
+
 fn unknown(first: &TokenTree, piece: &[TokenTree]) -> Error {
     let message = match first {
+        _ if is_by_axis(piece) => BY_AXIS.into(),
         TokenTree::Ident(name) if name == "_" => {
             "`_` stands for a whole entry: inside a list every mesh axis needs a placement".into()
         }

@@ -59,23 +59,26 @@ pub enum Error {
     #[error("{0}")]
     TimedOut(Report),
     /// A rank of a [`launch`](crate::comm::launch) failed: the root cause, and what the others saw.
-    #[error("rank {rank} failed: {}{}", Indented(cause), Seen(seen))]
+    ///
+    /// The message holds that of the cause and of all its sources, so there is no
+    /// [`source`](std::error::Error::source), which reporters would print once more; match the variant for the typed error.
+    #[error("rank {rank} failed: {}{}", Indented(Chained(&**cause)), Seen(seen))]
     Rank {
         /// The rank that failed first.
         rank: usize,
         /// Why it failed.
-        #[source]
         cause: Box<dyn std::error::Error + Send + Sync>,
         /// What every other failed rank reported, as (rank, message).
         seen: Vec<(usize, String)>,
     },
     /// candle refused an operation on local tensors.
-    #[error("{0}")]
-    Tensor(#[source] candle_core::Error),
+    #[error(transparent)]
+    Tensor(candle_core::Error),
 }
 
 impl Error {
-    /// The same error with a report that begins by saying what was being done around it.
+    /// The same error with a message that begins by saying what was being done around it; candle's errors and those of a
+    /// launch stay as they are.
     pub(crate) fn within(self, doing: impl fmt::Display) -> Error {
         let around = |mut report: Report| {
             report.doing = format!("{doing}: {}", report.doing);
@@ -86,8 +89,17 @@ impl Error {
             Error::Mesh(report) => Error::Mesh(around(report)),
             Error::Shape(report) => Error::Shape(around(report)),
             Error::DType(report) => Error::DType(around(report)),
+            Error::Mismatch(report) => Error::Mismatch(around(report)),
             Error::Unsupported(report) => Error::Unsupported(around(report)),
-            other => other,
+            Error::Absent(report) => Error::Absent(around(report)),
+            Error::TimedOut(report) => Error::TimedOut(around(report)),
+            Error::PeerFailed { doing: inner, rank, cause } => {
+                Error::PeerFailed { doing: format!("{doing}: {inner}"), rank, cause }
+            }
+            Error::PeerReturned { doing: inner, rank } => {
+                Error::PeerReturned { doing: format!("{doing}: {inner}"), rank }
+            }
+            unchanged @ (Error::Rank { .. } | Error::Tensor(_)) => unchanged,
         }
     }
 }
@@ -160,6 +172,29 @@ impl<T: fmt::Display> fmt::Display for Indented<T> {
     }
 }
 
+/// An error and all that caused it, as `outer: inner`; what an outer message says already is not repeated.
+pub(crate) struct Chained<'a>(pub(crate) &'a (dyn std::error::Error + 'static));
+
+impl fmt::Display for Chained<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let causes = std::iter::successors(Some(self.0), |error| error.source());
+        let text = causes.map(without_backtrace).fold(String::new(), |text, cause| match text.contains(&cause) {
+            true => text,
+            false if text.is_empty() => cause,
+            false => format!("{text}: {cause}"),
+        });
+        f.write_str(&text)
+    }
+}
+
+/// candle prints its backtraces within its messages.
+fn without_backtrace(error: &(dyn std::error::Error + 'static)) -> String {
+    match error.downcast_ref() {
+        Some(candle_core::Error::WithBacktrace { inner, .. }) => without_backtrace(&**inner),
+        _ => error.to_string(),
+    }
+}
+
 /// The tail of a launch error: what the ranks that failed later saw.
 struct Seen<'a>(&'a [(usize, String)]);
 
@@ -218,6 +253,49 @@ mod tests {
             "  add `reshard` to the attribute",
         ];
         assert_eq!(Error::Placement(report).to_string(), lines.join("\n"));
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Layer {
+        text: &'static str,
+        source: Option<Box<Layer>>,
+    }
+
+    fn chained(texts: &[&'static str]) -> String {
+        let outer = texts.iter().rev().fold(None, |source, text| Some(Box::new(Layer { text, source })));
+        outer.map(|error| Chained(&*error).to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn sources_follow_unless_they_are_said_already() {
+        assert_eq!(chained(&["no data"]), "no data");
+        assert_eq!(chained(&["epoch 2", "cannot read", "no such file"]), "epoch 2: cannot read: no such file");
+        assert_eq!(chained(&["cannot read: no such file", "no such file"]), "cannot read: no such file");
+    }
+
+    #[test]
+    fn candle_errors_print_and_report_their_sources_once() {
+        let io = std::io::Error::other(Layer {
+            text: "outer",
+            source: Some(Box::new(Layer { text: "inner", source: None })),
+        });
+        let error = Error::from(candle_core::Error::from(io));
+        assert_eq!(Chained(&error).to_string(), "outer: inner");
+    }
+
+    #[test]
+    fn what_is_done_around_an_error_is_said_of_every_kind() {
+        let reports =
+            [Error::Mismatch, Error::TimedOut, Error::Absent, Error::Shape].map(|kind| kind(Report::new("inner")));
+        let peers = [
+            Error::PeerFailed { doing: "inner".to_owned(), rank: 1, cause: "no data".to_owned() },
+            Error::PeerReturned { doing: "inner".to_owned(), rank: 1 },
+        ];
+        for error in reports.into_iter().chain(peers) {
+            let message = error.within("outer").to_string();
+            assert!(message.starts_with("outer: inner"), "{message}");
+        }
     }
 
     #[test]

@@ -117,7 +117,10 @@ fn can_be_labelled(ty: &Type, span: Span, errors: &mut Errors) {
             format!("an output of type `{shown}` cannot be labelled: return an owned `Tensor`")
         }
         Type::Tuple(_) if types::mentions_tensor(ty) => {
-            format!("an output of type `{shown}` cannot be labelled: tuple entries are not available yet")
+            format!(
+                "an output of type `{shown}` cannot be labelled: return its tensors one by one, as tuples \
+                     within tuples are not available yet"
+            )
         }
         _ if types::mentions_tensor(ty) => return,
         _ => format!("an output of type `{shown}` cannot be labelled: it shows no `Tensor`, write `_`"),

@@ -165,7 +165,8 @@ fn types_of_outputs() {
         "out = [[Replicate], _]",
         "fn f(x: &Tensor) -> ((Tensor, u8), u8) {}",
         "[Replicate]",
-        "an output of type `(Tensor, u8)` cannot be labelled: tuple entries are not available yet",
+        "an output of type `(Tensor, u8)` cannot be labelled: return its tensors one by one, as tuples within tuples are \
+         not available yet",
     );
 }
 

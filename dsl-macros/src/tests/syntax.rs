@@ -164,14 +164,38 @@ fn entries() {
 
 #[test]
 fn parts_of_the_design_that_come_later() {
-    for key in ["axes = (dp, tp)", "dynamic"] {
-        let name = key.split(' ').next().unwrap();
-        refused(&format!("out = _, {key}"), ONE, name, &format!("`{name}` is not available yet"));
-    }
-    let by_name = "entries by name, `{ .. }`, are not available yet: write a list in order";
-    refused("out = _, in = { x: [Shard(0)] }", ONE, "{ x: [Shard(0)] }", by_name);
-    refused("out = [{ dp: Shard(0) }]", ONE, "{ dp: Shard(0) }", by_name);
-    refused("out = _, in = [([Shard(0)], _)]", ONE, "([Shard(0)], _)", "tuple entries are not available yet");
+    refused(
+        "out = _, axes = (dp, tp)",
+        ONE,
+        "axes",
+        "`axes` is not available yet: leave it out and write one placement per mesh axis in every list, in the mesh's order",
+    );
+    refused(
+        "out = _, dynamic",
+        ONE,
+        "dynamic",
+        "`dynamic` is not available yet: leave it out, as placements are checked when the function is called",
+    );
+    refused(
+        "out = _, in = { x: [Shard(0)] }",
+        ONE,
+        "{ x: [Shard(0)] }",
+        "entries by parameter name are not available yet: write one entry per parameter, in their order, as in \
+         `in = [[Shard(0)], _]`",
+    );
+    let by_axis = "placements by axis name are not available yet: write one placement per mesh axis, in the mesh's \
+                   order, as in `[Shard(0), Replicate]`";
+    refused("out = [{ dp: Shard(0) }]", ONE, "{ dp: Shard(0) }", by_axis);
+    refused("out = { dp: Shard(0) }", ONE, "{ dp: Shard(0) }", by_axis);
+    refused("out = [dp: Shard(0)]", ONE, "dp", by_axis);
+    refused("out = _, in = [[dp: Shard(0)]]", ONE, "dp", by_axis);
+    refused("out = _, in = [dp: Shard(0)]", ONE, "dp: Shard(0)", by_axis);
+    refused(
+        "out = _, in = [([Shard(0)], _)]",
+        ONE,
+        "([Shard(0)], _)",
+        "tuple entries are not available yet: take, or return, the tensors one by one",
+    );
     refused(
         "out = [[Shard(0)] on other]",
         ONE,
@@ -184,6 +208,26 @@ fn parts_of_the_design_that_come_later() {
         "place",
         "`#[place(..)]` is not available yet: write the placements of all parameters in `in`",
     );
+}
+
+#[test]
+fn a_misspelt_key_is_reported_once() {
+    for (word, meant) in [("ouut", "out"), ("out_placements", "out"), ("outputs", "out")] {
+        let message = format!("unknown key `{word}`: did you mean `{meant}`?");
+        refused(&format!("{word} = [Shard(0)]"), ONE, word, &message);
+        refused(word, ONE, word, &message);
+        refused(&format!("out = _, {word} = [Shard(0)]"), ONE, word, &message);
+    }
+    for word in ["inn", "in_placements"] {
+        let message = format!("unknown key `{word}`: did you mean `in`?");
+        refused(&format!("{word} = [[Shard(0)]], out = _"), ONE, word, &message);
+        refused(&format!("{word}, out = _"), ONE, word, &message);
+    }
+    let plain = "fn f(mesh: &DeviceMesh) -> Result<Tensor> {}";
+    refused("out = [Replicate], mehs = mesh", plain, "mehs", "unknown key `mehs`: did you mean `mesh`?");
+    // What is wrong in its value is found as well.
+    let (_, errors) = run("ouut = [Blob]", ONE);
+    assert_eq!(errors.iter().map(|error| &*error.1).collect::<Vec<_>>(), ["ouut", "Blob"]);
 }
 
 #[test]

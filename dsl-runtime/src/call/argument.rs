@@ -114,7 +114,8 @@ impl<H: Held> Held for Option<H> {
 impl<'a, A: Argument<'a>, const N: usize> Argument<'a> for [A; N] {
     type Held = [A::Held; N];
     fn hold(self, call: &mut RegionCall<'a>, param: usize) -> Self::Held {
-        self.map(|argument| argument.hold(call, param))
+        let mut next = 0..N;
+        self.map(|argument| call.hold_element(param, next.next().unwrap_or(N), argument))
     }
 }
 

@@ -41,8 +41,10 @@ fn different_meshes(call: &RegionCall<'_>) -> Error {
     )
 }
 
-pub(super) fn param_name(call: &RegionCall<'_>, handed: &Handed<'_>) -> &'static str {
-    call.spec.params.get(handed.param).map_or("?", |param| param.name)
+/// The argument as its author would write it: `x`, or `xs[1]`.
+pub(super) fn param_name(call: &RegionCall<'_>, handed: &Handed<'_>) -> String {
+    let name = call.spec.params.get(handed.param).map_or("?", |param| param.name);
+    handed.element.iter().fold(name.to_owned(), |name, index| format!("{name}[{index}]"))
 }
 
 /// What is wrong with one input.

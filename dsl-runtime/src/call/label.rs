@@ -9,7 +9,7 @@ use super::spec::{Want, Wanted};
 use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements};
 use crate::shard::Dims;
-use crate::spec::{AxisList, Ragged, Spec, Typed};
+use crate::spec::{AxisList, Ragged, Spec, Typed, cutting_axes};
 use crate::tensor::DTensor;
 
 /// Labels the local result `local` of output `output`.
@@ -40,7 +40,7 @@ impl Labelling<'_> {
         let mut shape: Dims = self.local.dims().into();
         let mut ragged = Vec::new();
         for dim in 0..shape.len() {
-            let axes = axes_of(&placements, dim);
+            let axes = cutting_axes(&placements, self.region.mesh.sizes(), dim);
             if axes.is_empty() {
                 continue;
             }
@@ -104,9 +104,8 @@ impl Labelling<'_> {
                 format!("the input along these axes is cut unevenly, with {expected} here, but the result has {local}");
             return Err(self.undecided(dim, &line));
         }
-        let ragged = spec.ragged_dims().iter().find(|r| r.dim == input_dim);
-        Ok(match ragged {
-            Some(ragged) => Length::Ragged(ragged.lens.clone()),
+        Ok(match spec.ragged_of(input_dim) {
+            Some(lens) => Length::Ragged(lens.clone()),
             None => Length::Chunked(spec.shape()[input_dim]),
         })
     }
@@ -144,13 +143,7 @@ impl Labelling<'_> {
     }
 }
 
-fn axes_of(placements: &Placements, dim: usize) -> AxisList {
-    let axes = placements.iter().enumerate();
-    axes.filter(|(_, p)| p.shard_dim() == Some(dim)).map(|(axis, _)| axis).collect()
-}
-
 /// Whether two sharded dimensions have the same length on every rank.
 fn same_cut(a: &Spec, a_dim: usize, b: &Spec, b_dim: usize) -> bool {
-    let lens = |spec: &Spec, dim: usize| spec.ragged_dims().iter().find(|r| r.dim == dim).map(|r| r.lens.clone());
-    a.shape()[a_dim] == b.shape()[b_dim] && lens(a, a_dim) == lens(b, b_dim)
+    a.shape()[a_dim] == b.shape()[b_dim] && a.ragged_of(a_dim) == b.ragged_of(b_dim)
 }

@@ -39,6 +39,7 @@ pub(super) fn record(region: &Running<'_>, locals: Locals, outputs: Vec<Recorded
         mesh: region.mesh.clone(),
         inputs: region.inputs.iter().map(|input| input_rule(region, input, &axes)).collect::<Result<_>>()?,
         outputs: outputs.into_iter().map(|o| OutputRule { local: o.local, placements: o.placements }).collect(),
+        constants: constants(region, &locals.tensors),
         crossings: locals.region.into_crossings(),
         axes,
     };
@@ -52,6 +53,11 @@ pub(super) fn record(region: &Running<'_>, locals: Locals, outputs: Vec<Recorded
         }
     }
     Ok(())
+}
+
+fn constants(region: &Running<'_>, locals: &[Tensor]) -> Vec<Tensor> {
+    let pairs = region.inputs.iter().zip(locals);
+    pairs.filter(|(input, _)| !input.tensor.needs_grad()).map(|(_, local)| local.clone()).collect()
 }
 
 fn axes(region: &Running<'_>, outputs: &[Recorded]) -> Vec<Axis> {

@@ -30,6 +30,8 @@ pub struct RegionCall<'a> {
 /// A distributed tensor and the index of the parameter it was given for.
 pub(super) struct Handed<'a> {
     pub(super) param: usize,
+    /// Where it stands in its parameter, if that is a list or a list of lists.
+    pub(super) element: SmallVec<[usize; 2]>,
     pub(super) tensor: Input<'a>,
 }
 
@@ -135,13 +137,22 @@ impl<'a> RegionCall<'a> {
     }
 
     pub(super) fn hold(&mut self, param: usize, tensor: Input<'a>) -> usize {
-        self.inputs.push(Handed { param, tensor });
+        self.inputs.push(Handed { param, element: SmallVec::new(), tensor });
         self.inputs.len() - 1
+    }
+
+    /// Hands over the element with this index of a list.
+    pub(super) fn hold_element<A: Argument<'a>>(&mut self, param: usize, index: usize, element: A) -> A::Held {
+        let start = self.inputs.len();
+        let held = element.hold(self, param);
+        self.inputs[start..].iter_mut().for_each(|handed| handed.element.insert(0, index));
+        held
     }
 
     pub(super) fn hold_all(&mut self, param: usize, tensors: impl Iterator<Item = Input<'a>>) -> Range<usize> {
         let start = self.inputs.len();
-        self.inputs.extend(tensors.map(|tensor| Handed { param, tensor }));
+        let handed = |(index, tensor)| Handed { param, element: SmallVec::from_slice(&[index]), tensor };
+        self.inputs.extend(tensors.enumerate().map(handed));
         start..self.inputs.len()
     }
 
@@ -222,8 +233,8 @@ impl<'a> RegionCall<'a> {
         let (outcome, again) = body(&locals);
         let out = O::label(outcome.split()?, &mut labels).map_err(R::lift)?;
         record::record(&region, locals, std::mem::take(&mut labels.recorded), again).map_err(R::lift)?;
-        for (output, result) in labels.done.iter().filter(|_| region.verifies()) {
-            verify::verify(&region.mesh, region.site, &region.result(*output), result).map_err(R::lift)?;
+        if region.verifies() {
+            verify::verify_results(&region, &labels.done).map_err(R::lift)?;
         }
         Ok(out)
     }

@@ -28,6 +28,8 @@ pub(super) struct BodyRule {
     pub(super) inputs: Vec<Option<InputRule>>,
     pub(super) outputs: Vec<OutputRule>,
     pub(super) crossings: Vec<Crossing>,
+    /// Inputs that need no gradient: candle computes one all the same.
+    pub(super) constants: Vec<Tensor>,
 }
 
 /// An input that needs a gradient.
@@ -74,6 +76,7 @@ impl Rule for BodyRule {
         }
         let mut gradients = vector_jacobian(&seeds)?;
         carry_back(self.crossings, &mut gradients)?;
+        self.constants.iter().for_each(|constant| drop(gradients.remove(constant)));
         // The same tensor may be given twice; its whole gradient comes out once.
         let verifies = self.spec.check || verify::everywhere();
         let mut cotangents = Vec::new();

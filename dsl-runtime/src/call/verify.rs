@@ -1,10 +1,13 @@
-//! Verification of a region's results by a collective: shapes fit their labels, and replicas are bitwise equal.
+//! Verification of a region's results by a collective: their number, that shapes fit labels, and that replicas are bitwise
+//! equal. Every rank compares the same words, so all reach the same verdict.
 
 use std::panic::Location;
 use std::sync::OnceLock;
 
 use candle_core::{Device, Tensor};
 
+use super::region::Running;
+use super::spec::Out;
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
 use crate::mesh::{Coord, flatten};
@@ -24,11 +27,69 @@ const MOST_DIMS: usize = 8;
 /// Words that describe one rank's result: a digest, the global shape that it was labelled with, and its local shape.
 const WORDS: usize = 2 + 2 * MOST_DIMS;
 
-/// Compares a tensor, `name` in words, on all ranks; every rank reaches the same verdict.
+/// Compares a tensor, `name` in words, on all ranks.
 pub(super) fn verify(mesh: &DeviceMesh, site: &'static Location<'static>, name: &str, result: &DTensor) -> Result<()> {
-    let mine = Tensor::from_vec(describe(result)?, (1, WORDS), &Device::Cpu)?;
-    let all: Vec<Vec<i64>> = mesh.communicator(&[])?.all_gather_at(&mine, 0, site)?.to_vec2()?;
+    let all = gathered(mesh, site, describe(result)?)?;
+    let all: Vec<&[i64]> = all.iter().map(Vec::as_slice).collect();
     Comparison { mesh, name, result, all: &all }.check()
+}
+
+/// Compares all labelled results of a region, each given with the number of its output. One meeting compares how many tensors
+/// each output holds, which `Option` and `Vec` leave to the body; one more, of words equally many everywhere, the tensors.
+pub(super) fn verify_results(region: &Running<'_>, results: &[(usize, DTensor)]) -> Result<()> {
+    if region.spec.outs.iter().all(|out| matches!(out, Out::Plain)) {
+        return Ok(());
+    }
+    check_counts(region, results)?;
+    if results.is_empty() {
+        return Ok(());
+    }
+    let words = results.iter().map(|(_, result)| describe(result)).collect::<Result<Vec<_>>>()?.concat();
+    let all = gathered(&region.mesh, region.site, words)?;
+    for (index, (output, result)) in results.iter().enumerate() {
+        let all: Vec<&[i64]> = all.iter().map(|words| &words[index * WORDS..][..WORDS]).collect();
+        Comparison { mesh: &region.mesh, name: &region.result(*output), result, all: &all }.check()?;
+    }
+    Ok(())
+}
+
+/// Every rank's words, of which all ranks bring equally many, in row-major order of the mesh.
+fn gathered(mesh: &DeviceMesh, site: &'static Location<'static>, words: Vec<i64>) -> Result<Vec<Vec<i64>>> {
+    let count = words.len();
+    let mine = Tensor::from_vec(words, (1, count), &Device::Cpu)?;
+    Ok(mesh.communicator(&[])?.all_gather_at(&mine, 0, site)?.to_vec2()?)
+}
+
+/// Every output must hold equally many tensors on all ranks.
+fn check_counts(region: &Running<'_>, results: &[(usize, DTensor)]) -> Result<()> {
+    let of = |output| results.iter().filter(|(o, _)| *o == output).count() as i64;
+    let all = gathered(&region.mesh, region.site, (0..region.spec.outs.len()).map(of).collect())?;
+    match (0..region.spec.outs.len()).find(|&output| all.iter().any(|counts| counts[output] != all[0][output])) {
+        None => Ok(()),
+        Some(output) => {
+            let what = format!("{}: the ranks returned different numbers of tensors", region.result(output));
+            let report = Report::new(what).on(&region.mesh);
+            let counts: Vec<i64> = all.iter().map(|counts| counts[output]).collect();
+            let report = by_count(&region.mesh, &counts).into_iter().fold(report, Report::offender);
+            Err(Error::Mismatch(
+                report.advice("return equally many on every rank, empty tensors where there is no data"),
+            ))
+        }
+    }
+}
+
+/// A line for each number of tensors, with the ranks that returned so many.
+fn by_count(mesh: &DeviceMesh, counts: &[i64]) -> Vec<String> {
+    let mut different = counts.to_vec();
+    different.sort_unstable();
+    different.dedup();
+    let line = |count: i64| {
+        let ranks = mesh.ranks().zip(counts).filter(|(_, c)| **c == count);
+        let ranks: Vec<String> = ranks.map(|(rank, _)| rank.to_string()).collect();
+        let (shown, more) = (ranks[..ranks.len().min(8)].join(", "), if ranks.len() > 8 { ", .." } else { "" });
+        format!("{count}: rank{} {shown}{more}", if ranks.len() == 1 { "" } else { "s" })
+    };
+    different.into_iter().map(line).collect()
 }
 
 fn describe(result: &DTensor) -> Result<Vec<i64>> {
@@ -49,7 +110,7 @@ struct Comparison<'a> {
     name: &'a str,
     result: &'a DTensor,
     /// In row-major order of the mesh.
-    all: &'a [Vec<i64>],
+    all: &'a [&'a [i64]],
 }
 
 impl Comparison<'_> {
@@ -69,13 +130,13 @@ impl Comparison<'_> {
     }
 
     fn words(&self, coord: &[usize]) -> &[i64] {
-        &self.all[flatten(coord, self.mesh.sizes())]
+        self.all[flatten(coord, self.mesh.sizes())]
     }
 
     /// The rank at `coord` must have labelled the same global tensor as the first.
     fn check_label(&self, coord: &Coord) -> Result<()> {
-        let (first, global) = (&self.all[0], &self.words(coord)[1..2 + MOST_DIMS]);
-        if global != &first[1..2 + MOST_DIMS] {
+        let (first, global) = (self.all[0], &self.words(coord)[1..2 + MOST_DIMS]);
+        if *global != first[1..2 + MOST_DIMS] {
             let line = format!(
                 "{} has a global shape of {:?}, {} has {:?}",
                 self.rank(&self.first()),

@@ -131,6 +131,9 @@ fn write<T: Element>(
     start: usize,
     target: &mut [MaybeUninit<T>],
 ) -> Result<(), OutOfBounds> {
+    if sources.is_empty() {
+        return Err(OutOfBounds);
+    }
     let range = start..start + target.len();
     if let [only] = sources {
         target.write_copy_of_slice(only.get(range).ok_or(OutOfBounds)?);

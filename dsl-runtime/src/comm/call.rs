@@ -17,32 +17,32 @@ pub(crate) const BARRIER: &str = "barrier";
 
 /// One rank's description of a collective. All but `site` must be equal on all ranks.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub(crate) struct Call {
     /// The operation, as `all-reduce`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The element type.
-    pub dtype: DType,
+    pub(crate) dtype: DType,
     /// The shape that all ranks must agree on: of the local tensor where locals are equal, or else the global one.
-    pub shape: Dims,
+    pub(crate) shape: Dims,
     /// The reduction, if any.
-    pub op: Option<ReduceOp>,
+    pub(crate) op: Option<ReduceOp>,
     /// The root's position, if there is one.
-    pub root: Option<usize>,
+    pub(crate) root: Option<usize>,
     /// What else must be equal, as text.
-    pub detail: Option<Arc<str>>,
+    pub(crate) detail: Option<Arc<str>>,
     /// Where the author called it.
-    pub site: &'static Location<'static>,
+    pub(crate) site: &'static Location<'static>,
 }
 
 impl Call {
     /// A call of `name` on elements of type `dtype`, at the caller's line.
     #[track_caller]
-    pub fn new(name: &'static str, dtype: DType, shape: &[usize]) -> Call {
+    pub(crate) fn new(name: &'static str, dtype: DType, shape: &[usize]) -> Call {
         Call { name, dtype, shape: shape.into(), op: None, root: None, detail: None, site: Location::caller() }
     }
 
     /// Whether two ranks called the same.
-    pub fn agrees(&self, other: &Call) -> bool {
+    pub(crate) fn agrees(&self, other: &Call) -> bool {
         self.name == other.name
             && self.dtype == other.dtype
             && self.shape == other.shape

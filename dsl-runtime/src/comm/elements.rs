@@ -3,16 +3,11 @@
 use std::hash::Hasher;
 use std::mem::MaybeUninit;
 
-use candle_core::DType;
-
 use super::fold::{fold_native, fold_through_f32};
 use crate::plan::Reduction;
 
 /// An element of a tensor.
-pub trait Element: Copy + Send + Sync + 'static {
-    /// Its type, as candle names it.
-    const DTYPE: DType;
-
+pub(crate) trait Element: Copy + Send + Sync + 'static {
     /// The elements, if they are of this type.
     fn slice<'a>(elements: &HostSlice<'a>) -> Option<&'a [Self]>;
 
@@ -30,19 +25,17 @@ macro_rules! elements {
     ($($variant:ident($ty:ty) $reduce:ident $bits:expr;)*) => {
         /// Borrowed elements of one type.
         #[derive(Clone, Copy, Debug)]
-        pub enum HostSlice<'a> {
+        pub(crate) enum HostSlice<'a> {
             $(#[doc = concat!("Elements of type ", stringify!($ty), ".")] $variant(&'a [$ty]),)*
         }
 
         /// Owned elements of one type.
         #[derive(Debug)]
-        pub enum HostVec {
+        pub(crate) enum HostVec {
             $(#[doc = concat!("Elements of type ", stringify!($ty), ".")] $variant(Vec<$ty>),)*
         }
 
         $(impl Element for $ty {
-            const DTYPE: DType = DType::$variant;
-
             fn slice<'a>(elements: &HostSlice<'a>) -> Option<&'a [Self]> {
                 match elements {
                     HostSlice::$variant(slice) => Some(slice),
@@ -65,7 +58,7 @@ macro_rules! elements {
 
         impl HostSlice<'_> {
             /// A hash of the elements' bits.
-            pub fn digest(&self) -> u64 {
+            pub(crate) fn digest(&self) -> u64 {
                 let mut hasher = std::hash::DefaultHasher::new();
                 match self {
                     $(HostSlice::$variant(slice) => {
@@ -85,7 +78,7 @@ macro_rules! elements {
         }
 
         /// The elements of a candle storage; `None` for the types without arithmetic.
-        pub fn host_slice(storage: &candle_core::CpuStorage) -> Option<HostSlice<'_>> {
+        pub(crate) fn host_slice(storage: &candle_core::CpuStorage) -> Option<HostSlice<'_>> {
             match storage {
                 $(candle_core::CpuStorage::$variant(vec) => Some(HostSlice::$variant(vec)),)*
                 _ => None,
@@ -94,7 +87,7 @@ macro_rules! elements {
 
         impl<'a> HostSlice<'a> {
             /// The elements with indices in `range`, or `None` where there are none.
-            pub fn part(self, range: std::ops::Range<usize>) -> Option<HostSlice<'a>> {
+            pub(crate) fn part(self, range: std::ops::Range<usize>) -> Option<HostSlice<'a>> {
                 match self {
                     $(HostSlice::$variant(slice) => slice.get(range).map(HostSlice::$variant),)*
                 }

@@ -1,7 +1,7 @@
 //! The engine for planning: one rank of a world of any size, in one process. Shapes and plans are right; no data moves.
 
 use super::buffer::{Buffer, Finish};
-use super::{Call, Counts, Members, Transport};
+use super::{Call, Counts, Transport};
 use crate::error::{Error, Report, Result};
 use crate::plan::Routes;
 
@@ -23,8 +23,12 @@ impl Transport for Fake {
         self.position
     }
 
-    fn members(&self) -> Members<'_> {
-        Members::Counted(self.size)
+    fn ready(&self, call: &Call) -> Result<()> {
+        refuse(call)
+    }
+
+    fn size(&self) -> usize {
+        self.size
     }
 
     fn exchange(&self, call: &Call, _: Option<Buffer>, _: &Routes, _: &dyn Finish) -> Result<Buffer> {

@@ -11,7 +11,10 @@ use local_map_rendezvous::{Limits, Roster};
 
 use super::World;
 use super::threads::Threads;
-use crate::error::{Error, Report, Result};
+use crate::error::{Chained, Error, Report, Result};
+
+/// The most ranks of one launch: each is a thread with a stack of its own.
+const MOST_RANKS: usize = 65_536;
 
 type Cause = Box<dyn StdError + Send + Sync>;
 
@@ -75,7 +78,7 @@ impl Launch {
     /// Runs `program` on every rank.
     ///
     /// # Errors
-    /// As for [`launch`]; also no ranks, or a `LOCAL_MAP_TIMEOUT` that is no number of seconds.
+    /// As for [`launch`]; also no ranks, more than 65,536, or a `LOCAL_MAP_TIMEOUT` that is no number of seconds.
     pub fn run<T, E>(&self, program: impl Fn(World) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
     where
         T: Send,
@@ -83,6 +86,13 @@ impl Launch {
     {
         if self.ranks == 0 {
             return Err(Error::Mesh(Report::new("a launch needs at least one rank")));
+        }
+        if self.ranks > MOST_RANKS {
+            return Err(Error::Mesh(
+                Report::new(format!("a launch of {} ranks is too large", self.ranks))
+                    .offender(format!("every rank is a thread, of which there can be {MOST_RANKS}"))
+                    .advice("launch fewer ranks, or plan with `World::fake`, which starts none"),
+            ));
         }
         warn_of_many_compute_threads();
         let roster = Roster::new(self.ranks, self.limits()?);
@@ -148,7 +158,7 @@ fn run_rank<T, E: Into<Cause>>(
     };
     match &outcome {
         Ok(_) => roster.leave(rank),
-        Err(cause) => roster.fail(rank, cause.to_string()),
+        Err(cause) => roster.fail(rank, Chained(&**cause).to_string()),
     }
     outcome
 }
@@ -175,7 +185,7 @@ fn collect<T>(outcomes: Vec<std::result::Result<T, Cause>>, roster: &Roster) -> 
         match outcome {
             Ok(value) => values.push(value),
             Err(error) if culprit.is_none_or(|c| c == rank) => cause = Some((rank, error)),
-            Err(error) => seen.push((rank, error.to_string())),
+            Err(error) => seen.push((rank, Chained(&*error).to_string())),
         }
     }
     match cause {

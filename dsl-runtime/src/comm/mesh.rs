@@ -54,7 +54,8 @@ impl DeviceMesh {
     /// An unknown or repeated axis, none at all, or this rank is outside the mesh.
     pub fn sub(&self, names: &[&str]) -> Result<DeviceMesh> {
         let world = &self.0.world;
-        world.bind(self.0.mesh.sub(names, world.rank())?)
+        let through = self.0.mesh.sub(names, world.rank());
+        world.bind(through.map_err(|e| e.within("a sub-mesh through this rank"))?)
     }
 
     /// The sub-mesh of all ranks whose coordinate on the named axis is `index`; this rank may be outside it.
@@ -84,7 +85,7 @@ impl DeviceMesh {
 
     /// The group of the ranks along `axes` (indices, flattened in this order) through this rank.
     pub(crate) fn group(&self, axes: &[usize]) -> Result<Arc<dyn Transport>> {
-        let coord = self.inside()?;
+        let coord = self.inside().map_err(|e| e.within("a group of ranks"))?;
         let mut groups = self.0.groups.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, group)) = groups.iter().find(|(a, _)| a[..] == *axes) {
             return Ok(group.clone());

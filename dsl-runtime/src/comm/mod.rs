@@ -1,12 +1,12 @@
-//! Communicators: groups of ranks and what moves between them. Knows nothing of specs.
+//! Communicators: groups of ranks and what moves between them. Of plans they know the routes, of specs nothing.
 //!
 //! An engine implements [`Transport`] over typed [`Buffer`]s. Everything that moves data is an *exchange*: each rank
 //! brings a buffer, and its [`Routes`] say which elements of whose buffer make up its output.
 
 mod assemble;
-pub mod buffer;
+pub(crate) mod buffer;
 mod call;
-pub mod elements;
+pub(crate) mod elements;
 mod fake;
 mod fold;
 mod launch;
@@ -18,9 +18,9 @@ use crate::error::Result;
 use crate::plan::Routes;
 use crate::shard::Span;
 
-pub use buffer::{Buffer, Finish};
+pub(crate) use buffer::{Buffer, Finish};
 pub(crate) use call::BARRIER;
-pub use call::Call;
+pub(crate) use call::Call;
 pub use launch::{Launch, launch};
 pub use mesh::DeviceMesh;
 pub(crate) use mesh::require_same;
@@ -30,12 +30,15 @@ pub use world::World;
 ///
 /// Contract: an operation succeeds on all ranks or fails on all ranks. When it returns, no other rank reads this rank's
 /// input any more.
-pub trait Transport: Send + Sync {
+pub(crate) trait Transport: Send + Sync {
     /// This rank's position in the group.
     fn position(&self) -> usize;
 
-    /// The world ranks of the group, in order.
-    fn members(&self) -> Members<'_>;
+    /// Refuses a call that the engine cannot carry out, before anything is prepared for it.
+    fn ready(&self, call: &Call) -> Result<()>;
+
+    /// How many ranks the group has.
+    fn size(&self) -> usize;
 
     /// Brings `input`, takes what `routes` say of everybody's input, and hands the elements to `finish`, once for all
     /// ranks that share the result.
@@ -54,34 +57,15 @@ pub trait Transport: Send + Sync {
     fn barrier(&self, call: &Call) -> Result<()>;
 }
 
-/// The world ranks of a group.
-#[derive(Clone, Copy, Debug)]
-pub enum Members<'a> {
-    /// Listed by an engine that runs them.
-    Listed(&'a [usize]),
-    /// Only counted, by an engine that runs none.
-    Counted(usize),
-}
-
-impl Members<'_> {
-    /// How many there are.
-    pub fn count(self) -> usize {
-        match self {
-            Members::Listed(ranks) => ranks.len(),
-            Members::Counted(count) => count,
-        }
-    }
-}
-
 /// How many rows go to, and are expected from, each rank of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// The number of elements in a row.
-    pub row: usize,
+    pub(crate) row: usize,
     /// To each rank, in order of the input.
-    pub send: Vec<usize>,
+    pub(crate) send: Vec<usize>,
     /// From each rank, in order of the output.
-    pub receive: Vec<usize>,
+    pub(crate) receive: Vec<usize>,
 }
 
 impl Counts {

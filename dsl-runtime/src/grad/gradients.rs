@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use candle_core::Tensor;
 use candle_core::backprop::GradStore;
+use candle_core::{Tensor, Var};
 
 use super::backward::sum;
 use super::param::Param;
@@ -45,8 +45,8 @@ impl Gradients {
     }
 
     /// The gradient of a candle variable that a body reached beside its distributed arguments: this rank's own, not reduced.
-    pub fn local(&self, variable: &Tensor) -> Option<&Tensor> {
-        self.variables.get(variable)
+    pub fn local(&self, variable: &Var) -> Option<&Tensor> {
+        self.variables.get(variable.as_tensor())
     }
 
     /// How many leaves have a gradient.

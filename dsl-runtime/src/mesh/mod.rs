@@ -19,8 +19,8 @@ pub type Coord = SmallVec<[usize; 4]>;
 
 /// An n-dimensional grid of ranks whose axes have names and sizes.
 ///
-/// A mesh is pure data: it can be compared, sent and stored, and it costs O(axes) to build, however many ranks it
-/// spans. A [`World`](crate::comm::World) binds it to communicators. Two meshes are equal when they hold the same
+/// A mesh is pure data: it can be compared, sent and stored. [`Mesh::new`] and sub-meshes of its meshes cost O(axes),
+/// however many ranks they span; [`Mesh::over`] costs as much as its list is long. A [`World`](crate::comm::World) binds it to communicators. Two meshes are equal when they hold the same
 /// ranks in the same shape; the names are labels.
 ///
 /// ```
@@ -157,6 +157,13 @@ impl Mesh {
         if index >= self.sizes()[axis] {
             return Err(Error::Mesh(Report::new(format!("axis `{name}` has no index {index}")).on(self)));
         }
+        if self.axis_count() == 1 {
+            return Err(Error::Mesh(
+                Report::new(format!("axis `{name}` is the only one of the mesh, and `at` needs a second axis"))
+                    .on(self)
+                    .advice("make a mesh of the one rank with `Mesh::over` instead"),
+            ));
+        }
         let others: Coord = (0..self.axis_count()).filter(|&a| a != axis).collect();
         let mut coord: Coord = self.sizes().iter().map(|_| 0).collect();
         coord[axis] = index;
@@ -169,7 +176,12 @@ impl Mesh {
     }
 
     pub(crate) fn outside(&self, rank: usize) -> Error {
-        Error::Absent(Report::new(format!("rank {rank} is outside the mesh")).on(self))
+        let report = Report::new(format!("rank {rank} is outside the mesh")).on(self);
+        Error::Absent(
+            report.advice(
+                "call this only on ranks of the mesh: ask `is_absent` of a tensor or `coordinate` of a mesh first",
+            ),
+        )
     }
 }
 

@@ -44,6 +44,9 @@ impl Ranks {
             let (given, needed) = (ranks.len(), axes.product());
             return Err(Error::Mesh(report().offender(format!("{given} ranks are listed, {needed} are needed"))));
         }
+        if let Some(large) = ranks.iter().find(|&&r| r > isize::MAX as usize) {
+            return Err(Error::Mesh(report().offender(format!("rank {large} is larger than can be"))));
+        }
         let mut seen = HashSet::new();
         if let Some(twice) = ranks.iter().find(|&&r| !seen.insert(r)) {
             return Err(Error::Mesh(report().offender(format!("rank {twice} is listed twice"))));
@@ -157,13 +160,16 @@ fn affine(ranks: &[usize], sizes: &[usize]) -> Option<Ranks> {
             if size == 1 { Some(0) } else { ranks[step].checked_sub(base) }
         })
         .collect::<Option<Strides>>()?;
-    let fits = |(flat, &rank)| base + dot(&unflatten(flat, sizes), &strides) == rank;
-    let holds = nests(&strides, sizes) && ranks.iter().enumerate().all(fits);
-    holds.then_some(Ranks::Affine { base, strides })
+    let formula = Ranks::from_formula(base, &strides, sizes)?;
+    let mut all = ranks.iter().enumerate();
+    all.all(|(flat, &rank)| formula.at(&unflatten(flat, sizes), sizes) == rank).then_some(formula)
 }
 
 fn nests(strides: &[usize], sizes: &[usize]) -> bool {
     let order = by_stride(strides);
     let mut pairs = order.iter().zip(order.iter().skip(1));
-    pairs.all(|(&outer, &inner)| strides[outer] >= strides[inner] * sizes[inner])
+    pairs.all(|(&outer, &inner)| {
+        let reach = strides[inner].checked_mul(sizes[inner]);
+        reach.is_some_and(|reach| strides[outer] >= reach)
+    })
 }

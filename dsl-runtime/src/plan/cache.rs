@@ -1,11 +1,11 @@
 //! A bounded cache of plans, each with what one rank does in its exchanges.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lru::LruCache;
 
-use super::{Plan, Routes, Step};
+use super::{Plan, Routes, routes};
 use crate::error::Result;
 use crate::placement::{Placement, Placements};
 use crate::shard::Dims;
@@ -18,8 +18,8 @@ const CAPACITY: NonZeroUsize = NonZeroUsize::new(256).expect("256 is not zero");
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) plan: Plan,
-    /// One entry per step; `None` for local steps.
-    pub(crate) parts: Vec<Option<Part>>,
+    /// One entry per step, worked out when the step is first performed.
+    parts: Vec<OnceLock<Part>>,
     /// The whole change as text, which ranks compare.
     pub(crate) detail: Arc<str>,
 }
@@ -32,13 +32,30 @@ pub(crate) struct Part {
 }
 
 impl Prepared {
-    pub(crate) fn new(plan: Plan, coord: &[usize]) -> Prepared {
-        let part = |step: &Step| step.routes(coord).map(|routes| Part { routes, shape: step.to.piece(coord).shape() });
-        let parts = plan.steps().iter().map(part).collect();
-        let (from, to) = (plan.from(), plan.to());
-        let detail = format!("from {} to {}", from.placements(), to.placements()).into();
+    pub(crate) fn new(plan: Plan) -> Prepared {
+        let parts = plan.steps().iter().map(|_| OnceLock::new()).collect();
+        let detail = described(&plan).into();
         Prepared { plan, parts, detail }
     }
+
+    /// What the rank at `coord` does in an exchange over `axes`; always the same rank.
+    pub(crate) fn part(&self, index: usize, axes: &[usize], coord: &[usize]) -> &Part {
+        let step = &self.plan.steps()[index];
+        self.parts[index].get_or_init(|| Part {
+            routes: routes::routes(&step.from, &step.to, axes, coord),
+            shape: step.to.piece(coord).shape(),
+        })
+    }
+}
+
+/// All that ranks must agree on beside shape and element type.
+fn described(plan: &Plan) -> String {
+    let (from, to) = (plan.from(), plan.to());
+    let ragged = |spec: &Spec| -> String {
+        let dims = spec.ragged_dims().iter();
+        dims.map(|r| format!(" with dim {} in parts of {:?}", r.dim, r.lens)).collect()
+    };
+    format!("from {}{} to {}{} on {}", from.placements(), ragged(from), to.placements(), ragged(to), from.mesh())
 }
 
 /// The plans of one rank on one mesh.
@@ -55,14 +72,14 @@ impl Default for PlanCache {
 }
 
 impl PlanCache {
-    /// The plan from `from` to `to` for the rank at `coord`, planned once.
-    pub(crate) fn get(&self, from: &Arc<Spec>, to: &[Placement], coord: &[usize]) -> Result<Arc<Prepared>> {
+    /// The plan from `from` to `to`, planned once.
+    pub(crate) fn get(&self, from: &Arc<Spec>, to: &[Placement]) -> Result<Arc<Prepared>> {
         let key = (from.clone(), Placements::from(to));
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(prepared) = lock().get(&key) {
             return Ok(prepared.clone());
         }
-        let prepared = Arc::new(Prepared::new(Plan::between(from, to)?, coord));
+        let prepared = Arc::new(Prepared::new(Plan::between(from, to)?));
         lock().put(key, prepared.clone());
         Ok(prepared)
     }

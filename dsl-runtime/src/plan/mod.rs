@@ -16,8 +16,7 @@ use crate::placement::Placement;
 use crate::spec::{AxisList, Spec, Typed};
 
 pub(crate) use cache::{Part, PlanCache, Prepared};
-pub use routes::{Fold, Reduction, Routes};
-pub(crate) use routes::{Lines, Route};
+pub(crate) use routes::{Fold, Lines, Reduction, Route, Routes};
 
 /// The steps that change the placements of one tensor, in order.
 ///
@@ -155,35 +154,38 @@ impl Plan {
 }
 
 impl Step {
-    /// The bytes that a rank sends, on average.
+    /// The bytes that a rank sends, on average, rounded up. A redistribution is counted as what each rank receives.
     pub fn bytes_per_rank(&self) -> usize {
         let Action::Exchange { kind, axes } = &self.action else {
             return 0;
         };
         let n: usize = axes.iter().map(|&a| self.from.mesh().sizes()[a]).product();
-        let (before, after) = (local_bytes(&self.from), local_bytes(&self.to));
-        match kind {
-            Collective::AllReduce => 2 * before / n * (n - 1),
-            Collective::AllGather => after / n * (n - 1),
-            Collective::ReduceScatter | Collective::AllToAll => before / n * (n - 1),
-            Collective::Redistribute => before.max(after) / n * (n - 1),
-        }
+        let after = local_bytes(&self.to);
+        // What comes from each other rank, as a part of one n-th of the new piece.
+        let parts = match kind {
+            Collective::AllReduce => 2,
+            Collective::AllGather | Collective::AllToAll => 1,
+            Collective::ReduceScatter => n,
+            Collective::Redistribute => self.addends(axes),
+        };
+        (after * parts as f64 * (n - 1) as f64 / n as f64).ceil() as usize
     }
 
-    /// What each rank does to compute its new part, for the rank at `coord`; only for an exchange.
-    pub fn routes(&self, coord: &[usize]) -> Option<Routes> {
-        match &self.action {
-            Action::Exchange { axes, .. } => Some(routes::routes(&self.from, &self.to, axes, coord)),
-            _ => None,
-        }
+    /// How many ranks' addends make up one element of the new piece.
+    fn addends(&self, axes: &[usize]) -> usize {
+        let reduced = axes.iter().filter(|&&a| {
+            let (old, new) = (self.from.placements()[a], self.to.placements()[a]);
+            old.partial_op().is_some() && old != new
+        });
+        reduced.map(|&a| self.from.mesh().sizes()[a]).product()
     }
 }
 
 /// The bytes of one rank's part, on average.
-fn local_bytes(spec: &Spec) -> usize {
+fn local_bytes(spec: &Spec) -> f64 {
     let pairs = spec.placements().iter().zip(spec.mesh().sizes());
     let parts: usize = pairs.filter(|(p, _)| p.shard_dim().is_some()).map(|(_, size)| size).product();
-    spec.bytes() / parts
+    spec.bytes() as f64 / parts as f64
 }
 
 impl fmt::Display for Plan {
@@ -208,7 +210,7 @@ impl fmt::Display for Step {
         match &self.action {
             Action::Slice => write!(f, "slice to {to}: a view, no communication"),
             Action::Embed => write!(f, "own piece among identities to {to}: no communication"),
-            Action::Fill => write!(f, "identities on all but the first rank to {to}: no communication"),
+            Action::Fill => write!(f, "relabel to {to}, where only the first rank keeps an addend: no communication"),
             Action::Scale { times, over } => {
                 write!(f, "scale by {times}/{over} to {to}: no communication")
             }
@@ -240,7 +242,8 @@ struct Bytes(usize);
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-        let unit = units.into_iter().find(|(shift, _)| self.0 >> shift > 0);
+        // From 1,023.5 on, a number would print as 1,024 of the smaller unit.
+        let unit = units.into_iter().find(|(shift, _)| self.0 as f64 >= 0.9995 * (1u64 << shift) as f64);
         match unit {
             None => write!(f, "{} B", self.0),
             Some((shift, name)) if self.0.trailing_zeros() >= shift => {

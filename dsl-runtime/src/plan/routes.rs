@@ -12,7 +12,7 @@ use crate::spec::{AxisList, Spec, flatten_over};
 /// What one rank does in an exchange: its output is tiled by routes, each the reduction of one box of several ranks'
 /// inputs. Ranks are positions in the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Routes {
+pub(crate) struct Routes {
     /// The number of elements of the output.
     pub(crate) len: usize,
     /// Disjoint boxes that cover the output.
@@ -49,7 +49,7 @@ pub(crate) struct Lines {
 
 /// How partial values are combined: a fold in rank order, then a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reduction {
+pub(crate) struct Reduction {
     /// The fold.
     pub(crate) fold: Fold,
     /// What the result is divided by; 1 but for averages.
@@ -58,7 +58,7 @@ pub struct Reduction {
 
 /// An associative operation on elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fold {
+pub(crate) enum Fold {
     /// Addition.
     Sum,
     /// Multiplication.
@@ -73,7 +73,7 @@ impl Reduction {
     /// The reduction of `op` over `ranks` ranks.
     ///
     /// Truth values are unsigned and true when not zero, so Any is the maximum and All the minimum.
-    pub fn of(op: ReduceOp, ranks: usize) -> Reduction {
+    pub(crate) fn of(op: ReduceOp, ranks: usize) -> Reduction {
         let (fold, divisor) = match op {
             ReduceOp::Sum => (Fold::Sum, 1),
             ReduceOp::Avg => (Fold::Sum, ranks),
@@ -85,7 +85,7 @@ impl Reduction {
     }
 
     /// Plain copies, for exchanges that reduce nothing.
-    pub const NONE: Reduction = Reduction { fold: Fold::Sum, divisor: 1 };
+    pub(crate) const NONE: Reduction = Reduction { fold: Fold::Sum, divisor: 1 };
 }
 
 impl Route {
@@ -179,14 +179,14 @@ fn columns(rows: usize, span: Span) -> Piece {
 
 impl Routes {
     /// Every rank reduces the whole inputs of all, of `len` elements each.
-    pub fn all_reduce(ranks: usize, len: usize, op: ReduceOp) -> Routes {
+    pub(crate) fn all_reduce(ranks: usize, len: usize, op: ReduceOp) -> Routes {
         let whole = run(0, len);
         let route = Route::of((0..ranks).collect(), &whole, &whole, &whole);
         Routes::of(len, [route], Reduction::of(op, ranks), (0..ranks).collect())
     }
 
     /// Every rank concatenates all inputs along a dimension: `outer` rows, in which rank `r` has `lens[r]` elements.
-    pub fn all_gather(outer: usize, lens: &[usize]) -> Routes {
+    pub(crate) fn all_gather(outer: usize, lens: &[usize]) -> Routes {
         let row = lens.iter().sum();
         let whole = columns(outer, Span { start: 0, len: row });
         let mut start = 0;
@@ -199,7 +199,7 @@ impl Routes {
     }
 
     /// Rank `me` reduces its run of the rows of all inputs: of `outer` rows, rank `r` gets `lens[r]` elements each.
-    pub fn reduce_scatter(outer: usize, lens: &[usize], me: usize, op: ReduceOp) -> Routes {
+    pub(crate) fn reduce_scatter(outer: usize, lens: &[usize], me: usize, op: ReduceOp) -> Routes {
         let whole = columns(outer, Span { start: 0, len: lens.iter().sum() });
         let start = lens[..me].iter().sum();
         let part = columns(outer, Span { start, len: lens[me] });
@@ -209,7 +209,7 @@ impl Routes {
     }
 
     /// Rank `me` concatenates one run of each source's input: `runs[r]` starts there and is that long.
-    pub fn runs(me: usize, runs: &[Span]) -> Routes {
+    pub(crate) fn runs(me: usize, runs: &[Span]) -> Routes {
         let len = runs.iter().map(|r| r.len).sum();
         let mut start = 0;
         let routes = runs.iter().enumerate().map(|(rank, run)| {
@@ -222,13 +222,13 @@ impl Routes {
     }
 
     /// All ranks of `share` copy the input of `root`, of `len` elements.
-    pub fn broadcast(root: usize, len: usize, share: impl IntoIterator<Item = usize>) -> Routes {
+    pub(crate) fn broadcast(root: usize, len: usize, share: impl IntoIterator<Item = usize>) -> Routes {
         let route = Route::copy(root, len);
         Routes::of(len, [route], Reduction::NONE, share.into_iter().collect())
     }
 
     /// The rank at `coord` cuts its part out of the whole tensor, which position `root` of the mesh has.
-    pub fn from_root(spec: &Spec, root: usize, coord: &[usize]) -> Routes {
+    pub(crate) fn from_root(spec: &Spec, root: usize, coord: &[usize]) -> Routes {
         let whole = Piece(spec.shape().iter().map(|&len| Span { start: 0, len }).collect());
         let part = spec.piece(coord);
         let route = Route::of([root].into_iter().collect(), &whole, &part, &part);
@@ -238,19 +238,19 @@ impl Routes {
 
     /// The same output for position `me` alone.
     #[must_use]
-    pub fn alone(self, me: usize) -> Routes {
+    pub(crate) fn alone(self, me: usize) -> Routes {
         Routes::of(self.len, self.routes, self.reduction, [me].into_iter().collect())
     }
 
     /// Every source is read from `start` elements further on.
     #[must_use]
-    pub fn further(mut self, start: usize) -> Routes {
+    pub(crate) fn further(mut self, start: usize) -> Routes {
         self.routes.iter_mut().for_each(|r| r.src.start += start);
         self
     }
 
     /// Nothing is produced.
-    pub fn nothing(me: usize) -> Routes {
+    pub(crate) fn nothing(me: usize) -> Routes {
         Routes::of(0, [], Reduction::NONE, [me].into_iter().collect())
     }
 
@@ -270,7 +270,7 @@ impl Routes {
 }
 
 /// What the rank at `coord` does in an exchange over `axes` that turns `from` into `to`.
-pub(super) fn routes(from: &Spec, to: &Spec, axes: &[usize], coord: &[usize]) -> Routes {
+pub(crate) fn routes(from: &Spec, to: &Spec, axes: &[usize], coord: &[usize]) -> Routes {
     let new = to.piece(coord);
     let cut = in_group(axes, |a| from.placements()[a].shard_dim().is_some());
     let reduced =

@@ -129,7 +129,7 @@ fn before_local(old: Placement, new: Placement, shard: Placement) -> Placement {
 /// Whether each rank's part of `dim` in `from` lies within its part in `to`, which fewer axes cut.
 fn embeds(from: &Spec, to: &Spec, dim: usize) -> bool {
     let (old, new) = (from.axes_of(dim), to.axes_of(dim));
-    let by_rule = ragged_of(from, dim).is_none() || new.is_empty();
+    let by_rule = from.ragged_of(dim).is_none() || new.is_empty();
     old == new || (old.starts_with(&new) && by_rule)
 }
 
@@ -142,7 +142,7 @@ fn axes_to_cross(from: &Spec, to: &Spec) -> AxisList {
         changes(from, to).filter(|(_, (old, _))| old.partial_op().is_some()).map(|(axis, _)| axis).collect();
     for dim in 0..from.shape().len() {
         let (old, new) = (from.axes_of(dim), to.axes_of(dim));
-        let leading = if ragged_of(from, dim) == ragged_of(to, dim) {
+        let leading = if from.ragged_of(dim) == to.ragged_of(dim) {
             old.iter().zip(&new).take_while(|(a, b)| a == b).count()
         } else {
             0
@@ -153,11 +153,6 @@ fn axes_to_cross(from: &Spec, to: &Spec) -> AxisList {
     axes.sort_unstable();
     axes.dedup();
     axes
-}
-
-fn ragged_of(spec: &Spec, dim: usize) -> Option<&[usize]> {
-    let ragged = spec.ragged_dims().iter().find(|r| r.dim == dim);
-    ragged.map(|r| &*r.lens)
 }
 
 /// The name of the exchange, where all its axes do the same.

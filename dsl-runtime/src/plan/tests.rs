@@ -64,14 +64,40 @@ fn an_axis_takes_part_only_where_it_must() {
     assert_eq!(steps(&[Shard(0), Shard(0)], &[Shard(0), Partial(Sum)]), [Action::Embed]);
 }
 
+fn routes_of(plan: &Plan, coord: &[usize]) -> Routes {
+    let step = &plan.steps()[0];
+    routes::routes(&step.from, &step.to, &[0], coord)
+}
+
+#[test]
+fn bytes_are_those_that_a_rank_receives() {
+    let bytes = |axes: &[(&'static str, usize)], from: &[Placement], to: &[Placement]| {
+        let mesh = Mesh::new(axes.iter().copied()).unwrap();
+        let from = Spec::new(mesh, from, &[8, 6], DType::F32).unwrap();
+        Plan::between(&from, to).unwrap().bytes_per_rank()
+    };
+    // The global tensor has 192 bytes.
+    assert_eq!(bytes(&[("a", 2)], &[Shard(0)], &[Replicate]), 96);
+    assert_eq!(bytes(&[("a", 2)], &[Partial(Sum)], &[Replicate]), 192);
+    assert_eq!(bytes(&[("a", 2)], &[Partial(Sum)], &[Shard(1)]), 96);
+    assert_eq!(bytes(&[("a", 2)], &[Shard(0)], &[Shard(1)]), 48);
+    assert_eq!(bytes(&[("a", 16)], &[Partial(Sum)], &[Replicate]), 360);
+    let grid = [("a", 2), ("b", 4)];
+    assert_eq!(bytes(&grid, &[Replicate, Partial(Sum)], &[Shard(0), Replicate]), 144);
+    let one = [("a", 1), ("b", 4)];
+    assert_eq!(bytes(&one, &[Replicate, Shard(0)], &[Shard(0), Shard(0)]), 0, "an axis of size 1 moves nothing");
+    assert_eq!(Bytes(1023 << 10).to_string(), "1023 KiB");
+    assert_eq!(Bytes((1 << 20) - 1).to_string(), "1.0 MiB");
+}
+
 #[test]
 fn routes_merge_what_is_contiguous() {
     let gather = Plan::between(&spec(&[("dp", 2)], &[Shard(0)]), &[Replicate]).unwrap();
-    let routes = gather.steps()[0].routes(&[0]).unwrap();
+    let routes = routes_of(&gather, &[0]);
     let starts: Vec<_> = routes.routes.iter().map(|r| (r.from[0], r.dst.start, r.extent.to_vec())).collect();
     assert_eq!(starts, [(0, 0, vec![24]), (1, 24, vec![24])]);
     let columns = Plan::between(&spec(&[("dp", 2)], &[Shard(1)]), &[Replicate]).unwrap();
-    let routes = columns.steps()[0].routes(&[1]).unwrap();
+    let routes = routes_of(&columns, &[1]);
     assert_eq!(routes.routes[1].extent.as_slice(), [8, 3]);
     assert_eq!(routes.routes[1].dst.start, 3);
     assert_eq!(routes.share.as_slice(), [0, 1]);

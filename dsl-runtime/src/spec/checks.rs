@@ -49,7 +49,9 @@ fn countable(spec: &Spec) -> Result<()> {
         let line = format!("elements of type {} have no whole bytes", spec.dtype.as_str());
         return Err(Error::DType(refused(spec).offender(line)));
     }
-    let bytes = spec.shape.iter().try_fold(size, |n, &len| n.checked_mul(len));
+    // Without the zeros: what is between them must be countable, too.
+    let lens = spec.shape.iter().filter(|&&len| len > 0);
+    let bytes = lens.into_iter().try_fold(size, |n, &len| n.checked_mul(len));
     match bytes {
         Some(n) if n <= isize::MAX as usize => Ok(()),
         _ => {
@@ -108,7 +110,8 @@ fn ragged(spec: &Spec, index: usize, ragged: &Ragged) -> Result<()> {
     let axes = spec.axes_of(dim);
     let positions: usize = axes.iter().map(|&a| spec.mesh.sizes()[a]).product();
     let total = ragged.lens.iter().try_fold(0usize, |n, &len| n.checked_add(len));
-    let line = if axes.is_empty() {
+    let shards = |p: &Placement| p.shard_dim() == Some(dim);
+    let line = if !spec.placements.iter().any(shards) {
         format!("dim {dim} is called ragged, but no axis shards it")
     } else if spec.ragged[..index].iter().any(|r| r.dim == dim) {
         format!("dim {dim} is called ragged twice")

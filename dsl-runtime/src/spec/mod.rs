@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::error::Result;
-use crate::mesh::{Mesh, flatten};
+use crate::mesh::{Coord, Mesh, flatten, unflatten};
 use crate::placement::{Placement, Placements};
 use crate::shard::{Dims, Piece, Span, is_even, nested};
 
@@ -76,7 +76,7 @@ impl Spec {
         dtype: DType,
         ragged: impl IntoIterator<Item = Ragged>,
     ) -> Result<Spec> {
-        let spec = Spec {
+        let mut spec = Spec {
             placements: checks::normalize(&mesh, placements, shape, dtype)?,
             mesh,
             shape: shape.into(),
@@ -84,7 +84,22 @@ impl Spec {
             ragged: ragged.into_iter().collect(),
         };
         checks::check(&spec)?;
+        // Lengths that follow the rule are not called ragged, so that equal cuts are equal specs.
+        let by_rule = spec.balanced();
+        let cuts = spec.ragged.iter().filter(|r| !by_rule.has_lens(r)).cloned().collect();
+        spec.ragged = cuts;
         Ok(spec)
+    }
+
+    /// Whether the positions along a dimension have these lengths.
+    fn has_lens(&self, ragged: &Ragged) -> bool {
+        let axes = self.axes_of(ragged.dim);
+        let sizes: AxisList = axes.iter().map(|&a| self.mesh.sizes()[a]).collect();
+        let mut coord: Coord = self.mesh.sizes().iter().map(|_| 0).collect();
+        ragged.lens.iter().enumerate().all(|(position, len)| {
+            axes.iter().zip(unflatten(position, &sizes)).for_each(|(&axis, c)| coord[axis] = c);
+            self.span(ragged.dim, &coord).len == *len
+        })
     }
 
     /// The same tensor under other placements. A ragged dimension stays ragged while the same axes shard it.
@@ -141,11 +156,14 @@ impl Spec {
         self.elements() * self.dtype.size_in_bytes()
     }
 
-    /// The axes that shard `dim`, in axis order; they nest left to right.
+    /// The axes that cut `dim`, in axis order; they nest left to right. An axis of size 1 cuts nothing.
     pub fn axes_of(&self, dim: usize) -> AxisList {
-        let shards = |p: &Placement| p.shard_dim() == Some(dim);
-        let axes = self.placements.iter().enumerate();
-        axes.filter(|(_, p)| shards(p)).map(|(axis, _)| axis).collect()
+        cutting_axes(&self.placements, self.mesh.sizes(), dim)
+    }
+
+    /// The lengths of a ragged dimension.
+    pub fn ragged_of(&self, dim: usize) -> Option<&Arc<[usize]>> {
+        self.ragged.iter().find(|r| r.dim == dim).map(|r| &r.lens)
     }
 
     /// The axes on which the tensor is partial.
@@ -154,13 +172,22 @@ impl Spec {
         axes.filter(|(_, p)| p.partial_op().is_some()).map(|(axis, _)| axis).collect()
     }
 
-    /// The span of `dim` that the rank at `coord` holds.
+    /// The span of `dim` that the rank at `coord` holds; empty for a dimension that the tensor does not have. Coordinates that
+    /// are not given count as 0.
     pub fn span(&self, dim: usize, coord: &[usize]) -> Span {
         let axes = self.axes_of(dim);
         let sizes = self.mesh.sizes();
-        match self.ragged.iter().find(|r| r.dim == dim) {
-            None => nested(self.shape[dim], axes.iter().map(|&a| (sizes[a], coord[a]))),
-            Some(ragged) => ragged.span(flatten_over(&axes, coord, sizes)),
+        let at = |axis: usize| coord.get(axis).copied().unwrap_or(0);
+        match self.ragged_of(dim) {
+            None => {
+                let len = self.shape.get(dim).copied().unwrap_or(0);
+                nested(len, axes.iter().map(|&a| (sizes[a], at(a))))
+            }
+            Some(lens) => {
+                let position = axes.iter().fold(0, |flat, &a| flat * sizes[a] + at(a));
+                let start = lens.iter().take(position).sum();
+                Span { start, len: lens.get(position).copied().unwrap_or(0) }
+            }
         }
     }
 
@@ -172,8 +199,7 @@ impl Spec {
     /// Whether every rank holds the same number of indices of `dim`.
     pub fn is_even(&self, dim: usize) -> bool {
         let sizes: AxisList = self.axes_of(dim).iter().map(|&a| self.mesh.sizes()[a]).collect();
-        let ragged = self.ragged.iter().any(|r| r.dim == dim);
-        !ragged && is_even(self.shape[dim], &sizes)
+        self.ragged_of(dim).is_none() && self.shape.get(dim).is_none_or(|&len| is_even(len, &sizes))
     }
 }
 
@@ -187,10 +213,10 @@ impl std::hash::Hash for Spec {
     }
 }
 
-impl Ragged {
-    fn span(&self, position: usize) -> Span {
-        Span { start: self.lens[..position].iter().sum(), len: self.lens[position] }
-    }
+/// The axes whose placements cut `dim`; one of size 1 cuts nothing.
+pub(crate) fn cutting_axes(placements: &[Placement], sizes: &[usize], dim: usize) -> AxisList {
+    let axes = placements.iter().zip(sizes).enumerate();
+    axes.filter(|(_, (p, size))| p.shard_dim() == Some(dim) && **size > 1).map(|(axis, _)| axis).collect()
 }
 
 /// The position of `coord` among the given axes, flattened in their order.

@@ -16,7 +16,8 @@ use crate::spec::{Typed, can_reduce};
 /// The ranks along some axes of a mesh through this one, and the collectives among them.
 ///
 /// Positions count the ranks in the order of the axes. Every rank of the group must make the same calls in the same
-/// order; a call that differs is an error on all of them that names every call's line. All take and give plain tensors.
+/// order; a call that differs is an error on all of them that names every call's line. All take and give plain tensors. A
+/// result may be one tensor that is shared with other ranks: never write it in place, copy it first.
 ///
 /// ```
 /// use candle_core::{Device, Tensor};
@@ -49,7 +50,7 @@ impl DeviceMesh {
 
 impl std::fmt::Debug for Communicator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "position {} of {}", self.position(), self.size())
+        write!(f, "Communicator(position {} of {})", self.position(), self.size())
     }
 }
 
@@ -61,13 +62,13 @@ impl Communicator {
 
     /// The number of ranks.
     pub fn size(&self) -> usize {
-        self.0.members().count()
+        self.0.size()
     }
 
     /// The reduction of all ranks' tensors, which have one shape.
     #[track_caller]
     pub fn all_reduce(&self, x: &Tensor, op: ReduceOp) -> Result<Tensor> {
-        let call = reducing("all-reduce", x, op)?;
+        let call = self.open(reducing("all-reduce", x, op)?)?;
         let routes = Routes::all_reduce(self.size(), x.elem_count(), op);
         self.run(&call, Some(x), &routes, x.dims())
     }
@@ -79,7 +80,7 @@ impl Communicator {
     }
 
     pub(crate) fn all_gather_at(&self, x: &Tensor, dim: usize, site: &'static Location<'static>) -> Result<Tensor> {
-        let mut call = Call { site, ..Call::new("all-gather", x.dtype(), x.dims()) };
+        let mut call = self.open(Call { site, ..Call::new("all-gather", x.dtype(), x.dims()) })?;
         call.detail = Some(format!("along dim {dim}").into());
         let len = length(&call, x.dims(), dim)?;
         self.gather_parts(call, x, dim, &vec![len; self.size()])
@@ -88,7 +89,7 @@ impl Communicator {
     /// All ranks' tensors concatenated along `dim`, of which rank `r` brings `lens[r]`; other dimensions are equal.
     #[track_caller]
     pub fn all_gather_varying(&self, x: &Tensor, dim: usize, lens: &[usize]) -> Result<Tensor> {
-        let mut call = Call::new("all-gather", x.dtype(), x.dims());
+        let mut call = self.open(Call::new("all-gather", x.dtype(), x.dims()))?;
         let len = length(&call, x.dims(), dim)?;
         self.one_per_rank(&call, lens.len())?;
         if lens[self.position()] != len {
@@ -99,7 +100,8 @@ impl Communicator {
                 "give the lengths that the ranks bring",
             ));
         }
-        call.shape[dim] = lens.iter().sum();
+        let (outer, inner) = around(x.dims(), dim);
+        call.shape[dim] = total(&call, lens, outer * inner)?;
         call.detail = Some(format!("along dim {dim} in parts of {lens:?}").into());
         self.gather_parts(call, x, dim, lens)
     }
@@ -116,7 +118,7 @@ impl Communicator {
     /// rule of [`chunk`].
     #[track_caller]
     pub fn reduce_scatter(&self, x: &Tensor, dim: usize, op: ReduceOp) -> Result<Tensor> {
-        let mut call = reducing("reduce-scatter", x, op)?;
+        let mut call = self.open(reducing("reduce-scatter", x, op)?)?;
         call.detail = Some(format!("along dim {dim}").into());
         let len = length(&call, x.dims(), dim)?;
         let (outer, inner) = around(x.dims(), dim);
@@ -144,7 +146,7 @@ impl Communicator {
     /// tensors of one type and shape, and give the same pairs, in which no position receives twice.
     #[track_caller]
     pub fn permute(&self, x: &Tensor, pairs: &[(usize, usize)]) -> Result<Tensor> {
-        let mut call = Call::new("permute", x.dtype(), x.dims());
+        let mut call = self.open(Call::new("permute", x.dtype(), x.dims()))?;
         call.detail = Some(format!("by {pairs:?}").into());
         let (me, size) = (self.position(), self.size());
         for (i, &(from, to)) in pairs.iter().enumerate() {
@@ -176,7 +178,7 @@ impl Communicator {
     /// whose first dimension divides by the number of ranks.
     #[track_caller]
     pub fn all_to_all(&self, x: &Tensor) -> Result<Tensor> {
-        let call = Call::new("all-to-all", x.dtype(), x.dims());
+        let call = self.open(Call::new("all-to-all", x.dtype(), x.dims()))?;
         let (rows, n) = (length(&call, x.dims(), 0)?, self.size());
         if !rows.is_multiple_of(n) {
             return Err(misfit(&call, format!("{rows} rows do not divide by {n} ranks"), "use `all_to_all_varying`"));
@@ -189,11 +191,13 @@ impl Communicator {
     /// ranks bring rows of one shape.
     #[track_caller]
     pub fn all_to_all_varying(&self, x: &Tensor, send: &[usize], receive: &[usize]) -> Result<Tensor> {
-        let mut call = Call::new("all-to-all", x.dtype(), x.dims());
+        let mut call = self.open(Call::new("all-to-all", x.dtype(), x.dims()))?;
         let rows = length(&call, x.dims(), 0)?;
         self.one_per_rank(&call, send.len())?;
         self.one_per_rank(&call, receive.len())?;
-        let sent: usize = send.iter().sum();
+        let (_, row) = around(x.dims(), 0);
+        let sent = total(&call, send, row)?;
+        total(&call, receive, row)?;
         if sent != rows {
             return Err(misfit(&call, format!("it has {rows} rows, but `send` adds up to {sent}"), "send every row"));
         }
@@ -242,6 +246,11 @@ impl Communicator {
     pub fn scatter(&self, whole: Option<&Tensor>, dtype: DType, shape: &[usize], root: usize) -> Result<Tensor> {
         let call = self.rooted(Call::new("scatter", dtype, shape), root)?;
         let (rows, n, me) = (length(&call, shape, 0)?, self.size(), self.position());
+        // A zero elsewhere would hide an overflow.
+        let lens: Vec<usize> = shape.iter().copied().filter(|&len| len > 0).collect();
+        if lens.iter().try_fold(dtype.size_in_bytes(), |bytes, &len| bytes.checked_mul(len)).is_none() {
+            return Err(misfit(&call, "it has more bytes than can be addressed".to_owned(), "give the root's shape"));
+        }
         let input = match whole {
             _ if me != root => None,
             Some(x) if x.dtype() == dtype && x.dims() == shape => Some(x),
@@ -287,7 +296,14 @@ impl Communicator {
         tensor_of(self.0.exchange(call, input, routes, &plain(shape))?)
     }
 
+    /// Refuses what the engine cannot do before anything is prepared for it.
+    fn open(&self, call: Call) -> Result<Call> {
+        self.0.ready(&call)?;
+        Ok(call)
+    }
+
     fn rooted(&self, call: Call, root: usize) -> Result<Call> {
+        let call = self.open(call)?;
         if root >= self.size() {
             let size = self.size();
             return Err(misfit(&call, format!("root {root} is not one of {size} positions"), POSITIONS));
@@ -332,6 +348,15 @@ const POSITIONS: &str = "positions count the ranks of the group from 0, in the o
 
 fn misfit(call: &Call, line: String, advice: &str) -> Error {
     Error::Shape(Report::new(format!("{call}: an argument does not fit")).offender(line).advice(advice))
+}
+
+/// The sum of lengths, each of so many elements, or an error where they cannot be addressed.
+fn total(call: &Call, lens: &[usize], elements: usize) -> Result<usize> {
+    let sum = lens.iter().try_fold(0usize, |sum, &len| sum.checked_add(len));
+    let each = elements.max(1) * call.dtype.size_in_bytes();
+    let addressable = |sum: &usize| sum.checked_mul(each).is_some_and(|bytes| bytes <= isize::MAX as usize);
+    sum.filter(addressable)
+        .ok_or_else(|| misfit(call, format!("the lengths {lens:?} add up to more than can be"), "correct them"))
 }
 
 /// The number of elements around a dimension: how many rows before it, and the size of one index of it.

@@ -21,11 +21,15 @@ impl DTensor {
     ///
     /// The length of a sharded dimension is the local length times the sizes of the axes that shard it, so all ranks must
     /// hold equal shapes; see [`from_local_of`](DTensor::from_local_of) otherwise. A rank outside the mesh gets an absent
-    /// tensor.
+    /// tensor, whatever `local` is, and does not learn its shape and element type.
     ///
     /// # Errors
     /// The placements do not fit the tensor or the mesh.
     pub fn from_local(local: Tensor, mesh: &DeviceMesh, placements: &[Placement]) -> Result<DTensor> {
+        if mesh.coordinate().is_none() {
+            // Whatever `local` is, it is not a piece: it says nothing of the global tensor.
+            return absent(mesh, placements);
+        }
         let mut shape: Dims = local.dims().into();
         for (placement, size) in placements.iter().zip(mesh.sizes()) {
             let dim = placement.normalized(shape.len()).and_then(Placement::shard_dim);
@@ -63,17 +67,20 @@ impl DTensor {
         DTensor::assembled(Arc::new(spec), mesh.clone(), local)
     }
 
-    /// Cuts each rank's piece out of a tensor that every rank has whole. No communication; the pieces are views.
+    /// Cuts each rank's piece out of a tensor that every rank has whole. No communication; the pieces are views. A rank
+    /// outside the mesh gets an absent tensor of the same shape.
     ///
     /// # Errors
     /// The placements do not fit the tensor or the mesh.
     #[track_caller]
     pub fn shard(whole: &Tensor, mesh: &DeviceMesh, placements: &[Placement]) -> Result<DTensor> {
         let everywhere = Placements::new(placements.iter().map(|_| Placement::Replicate));
-        DTensor::from_local(whole.clone(), mesh, &everywhere)?.reshard_at(placements, Location::caller())
+        let spec = Spec::new((**mesh).clone(), &everywhere, whole.dims(), whole.dtype())?;
+        DTensor::within(spec, mesh, whole.clone()).reshard_at(placements, Location::caller())
     }
 
-    /// Cuts each rank's piece out of a tensor that only world rank `root` has; the others give `None`.
+    /// Cuts each rank's piece out of a tensor that only world rank `root` has; the others give `None`. A rank outside the
+    /// mesh gets an absent tensor, and does not learn its shape and element type.
     ///
     /// ```
     /// use candle_core::{Device, Tensor};
@@ -89,8 +96,8 @@ impl DTensor {
     /// ```
     ///
     /// # Errors
-    /// On every rank: the root is outside the mesh, has no tensor, or the placements do not fit its tensor. Also if another
-    /// rank failed, disagrees or does not come. On a rank outside the mesh, always.
+    /// On every rank of the mesh: the root is outside it, has no tensor, or the placements do not fit its tensor. Also if
+    /// another rank failed, disagrees or does not come.
     #[track_caller]
     pub fn shard_from(
         root: usize,
@@ -99,12 +106,17 @@ impl DTensor {
         placements: &[Placement],
     ) -> Result<DTensor> {
         let site = Location::caller();
-        let coord = mesh.inside()?;
         let Some(root) = mesh.position_of(root) else {
             return Err(Error::Mesh(
-                Report::new(format!("rank {root} cannot be the root: it is outside the mesh")).on(mesh),
+                Report::new(format!("rank {root} cannot be the root: it is outside the mesh"))
+                    .on(mesh)
+                    .advice("give the number that a rank of the mesh has in its world"),
             ));
         };
+        let Some(coord) = mesh.coordinate() else {
+            return absent(mesh, placements);
+        };
+        one_per_axis(mesh, placements)?;
         let whole = whole.filter(|_| root == flatten(coord, mesh.sizes()));
         let (dtype, shape) = heading(mesh, root, whole, site)?;
         let first: Placements = Placements::new(placements.iter().map(|p| match p {
@@ -116,6 +128,27 @@ impl DTensor {
         let local = piece_from(mesh, root, whole, &spec, site)?;
         DTensor::assembled(Arc::new(spec), mesh.clone(), Some(local)).reshard_at(placements, site)
     }
+}
+
+/// A tensor of which this rank, outside the mesh, can only know the placements.
+pub(super) fn absent(mesh: &DeviceMesh, placements: &[Placement]) -> Result<DTensor> {
+    one_per_axis(mesh, placements)?;
+    Ok(DTensor::absent(placements.into(), mesh.clone()))
+}
+
+/// All that can be said of placements without a shape.
+fn one_per_axis(mesh: &DeviceMesh, placements: &[Placement]) -> Result<()> {
+    let (given, axes) = (placements.len(), mesh.axis_count());
+    if given == axes {
+        return Ok(());
+    }
+    let wanted = Placements::from(placements);
+    Err(Error::Placement(
+        Report::new(format!("a tensor cannot be placed as {wanted}"))
+            .on(mesh)
+            .offender(format!("placements given: {given}, mesh axes: {axes}"))
+            .advice("give one placement per axis of the mesh"),
+    ))
 }
 
 /// The element types in the order of their codes in a heading.

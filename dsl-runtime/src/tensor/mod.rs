@@ -30,7 +30,8 @@ pub(crate) use storage::digest;
 /// A tensor that is spread over the ranks of a mesh.
 ///
 /// Each rank holds its *local* tensor; the [`Spec`] says how the locals make up the global tensor. A rank outside the
-/// mesh holds an *absent* tensor, which has a spec and no local. Cheap to clone.
+/// mesh holds an *absent* tensor, which has a mesh, placements and no local. It has a spec where this rank could know it:
+/// not if it is the result of a region, whose shape is known only to the ranks that ran the body. Cheap to clone.
 ///
 /// The layout `L` says what the compiler knows of the placements; [`Dyn`] is nothing.
 ///
@@ -60,7 +61,7 @@ pub struct DTensor<L = Dyn> {
 #[derive(Clone)]
 enum Label {
     Known(Arc<Spec>),
-    /// The result of a region whose body ran elsewhere: its shape and element type are known there.
+    /// A tensor that was made elsewhere, as by the body of a region: its shape and element type are known there.
     Placed(Placements),
 }
 
@@ -78,8 +79,8 @@ impl DTensor {
     /// The mesh, the placements, the global shape and the element type.
     ///
     /// # Errors
-    /// [`Error::Absent`](crate::error::Error::Absent) for the result of a region on a mesh that this rank is outside of:
-    /// its shape is not known here.
+    /// [`Error::Absent`](crate::error::Error::Absent) for a tensor that was made on a mesh that this rank is outside of, by a
+    /// region, [`from_local`](DTensor::from_local) or [`shard_from`](DTensor::shard_from): its shape is not known here.
     pub fn spec(&self) -> Result<&Spec> {
         self.known().map(|spec| &**spec)
     }
@@ -87,12 +88,12 @@ impl DTensor {
     pub(crate) fn known(&self) -> Result<&Arc<Spec>> {
         match &self.label {
             Label::Known(spec) => Ok(spec),
-            Label::Placed(_) => Err(self.outside()),
+            Label::Placed(_) => Err(self.outside("the shape of a tensor")),
         }
     }
 
-    fn outside(&self) -> crate::error::Error {
-        self.mesh.outside(self.mesh.world().rank())
+    fn outside(&self, wanted: &str) -> crate::error::Error {
+        self.mesh.outside(self.mesh.world().rank()).within(wanted)
     }
 
     /// The mesh, bound to this rank.
@@ -152,6 +153,8 @@ impl DTensor {
 
     /// This rank's piece.
     ///
+    /// It may be one tensor that other ranks hold, too, or a view of one: never write it in place; copy it first.
+    ///
     /// # Errors
     /// [`Error::Absent`](crate::error::Error::Absent) on a rank outside the mesh.
     pub fn to_local(&self) -> Result<Tensor> {
@@ -159,7 +162,7 @@ impl DTensor {
     }
 
     pub(crate) fn local(&self) -> Result<&Tensor> {
-        self.local.as_ref().ok_or_else(|| self.outside())
+        self.local.as_ref().ok_or_else(|| self.outside("the local piece of a tensor"))
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 
+use super::create::absent;
 use super::edge::is_recording;
 use super::identity::{identity, padded};
 use super::storage::{IntoTensor, buffer_of, tensor_of};
 use super::{DTensor, Label};
-use crate::comm::{Call, DeviceMesh};
+use crate::comm::{Call, Transport};
 use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements, ReduceOp};
 use crate::plan::{Action, Part, Plan, Prepared, Step};
@@ -19,7 +20,11 @@ impl DTensor {
     /// The same global tensor under other placements, one per mesh axis.
     ///
     /// Every rank of the mesh must call this, with the same placements. A dimension with ragged lengths keeps them while
-    /// the same axes shard it; see [`rebalance`](DTensor::rebalance). Cutting a replicated tensor gives a view.
+    /// the same axes shard it; see [`rebalance`](DTensor::rebalance). Cutting a replicated tensor gives a view. A rank outside
+    /// the mesh need not call this; it gets an absent tensor.
+    ///
+    /// The new local tensor may be a view of this one's, or one tensor that other ranks hold, too: never write it in place;
+    /// copy it first.
     ///
     /// ```
     /// use candle_core::{Device, Tensor};
@@ -46,9 +51,9 @@ impl DTensor {
             return Ok(self.clone());
         }
         match (self.mesh.coordinate(), &self.label) {
-            (Some(coord), _) => self.perform(&*self.mesh.plans().get(self.known()?, to, coord)?, site),
+            (Some(_), _) => self.perform(&*self.mesh.plans().get(self.known()?, to)?, site),
             (None, Label::Known(spec)) => Ok(self.relabelled(Arc::new(spec.placed(to)?), None)),
-            (None, Label::Placed(_)) => Ok(DTensor::absent(to.into(), self.mesh.clone())),
+            (None, Label::Placed(_)) => absent(&self.mesh, to),
         }
     }
 
@@ -59,10 +64,14 @@ impl DTensor {
     #[track_caller]
     pub fn rebalance(&self) -> Result<DTensor> {
         let site = Location::caller();
+        if let Label::Placed(_) = self.label {
+            // Absent, and the lengths are not known here.
+            return Ok(self.clone());
+        }
         let plan = Plan::balancing(self.spec()?)?;
         match self.mesh.coordinate() {
             None => Ok(self.relabelled(plan.to().clone(), None)),
-            Some(coord) => self.perform(&Prepared::new(plan, coord), site),
+            Some(_) => self.perform(&Prepared::new(plan), site),
         }
     }
 
@@ -75,6 +84,8 @@ impl DTensor {
     }
 
     /// The global tensor as a plain one, on every rank of the mesh.
+    ///
+    /// It may be one tensor that all ranks hold: never write it in place; copy it first.
     ///
     /// # Errors
     /// As for [`reshard`](DTensor::reshard); also on a rank outside the mesh.
@@ -91,13 +102,15 @@ impl DTensor {
     fn perform(&self, prepared: &Prepared, site: &'static Location<'static>) -> Result<DTensor> {
         let coord = self.mesh.inside()?;
         let mut local = self.local()?.detach();
-        for (step, part) in prepared.plan.steps().iter().zip(&prepared.parts) {
-            local = match (&step.action, part) {
-                (Action::Exchange { kind, axes }, Some(part)) => {
+        for (index, step) in prepared.plan.steps().iter().enumerate() {
+            local = match &step.action {
+                Action::Exchange { kind, axes } => {
                     let mut call = described(kind.name(), &step.from, site);
                     call.detail = Some(prepared.detail.clone());
+                    let group = self.mesh.group(axes)?;
+                    group.ready(&call)?;
                     let leaf = self.edge.is_some() && is_recording();
-                    exchange(&self.mesh, axes, &call, &local, part, leaf)?
+                    exchange(&*group, &call, &local, prepared.part(index, axes, coord), leaf)?
                 }
                 _ => at_home(step, &local, coord)?,
             };
@@ -125,10 +138,9 @@ pub(super) fn described(name: &'static str, spec: &Spec, site: &'static Location
     Call { site, ..Call::new(name, spec.dtype(), spec.shape()) }
 }
 
-fn exchange(mesh: &DeviceMesh, axes: &[usize], call: &Call, local: &Tensor, part: &Part, leaf: bool) -> Result<Tensor> {
+fn exchange(group: &dyn Transport, call: &Call, local: &Tensor, part: &Part, leaf: bool) -> Result<Tensor> {
     let finish = IntoTensor { shape: &part.shape, leaf };
-    let output = mesh.group(axes)?.exchange(call, Some(buffer_of(local)?), &part.routes, &finish)?;
-    tensor_of(output)
+    tensor_of(group.exchange(call, Some(buffer_of(local)?), &part.routes, &finish)?)
 }
 
 /// The steps that need no other rank.

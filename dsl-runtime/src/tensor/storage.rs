@@ -15,28 +15,34 @@ use crate::shard::Dims;
 /// A contiguous tensor with elements that can be exchanged, in host memory.
 struct HostTensor {
     tensor: Tensor,
-    /// Its elements within the storage, which readers then need not work out from the layout.
+    /// What readers need not find out from the tensor: its elements within the storage, and where that is.
     range: Range<usize>,
+    storage: usize,
 }
 
 impl HostTensor {
     fn new(tensor: Tensor) -> HostTensor {
         // An empty view may start beyond its storage.
         let (start, end) = tensor.layout().contiguous_offsets().filter(|(s, e)| s < e).unwrap_or_default();
-        HostTensor { tensor, range: start..end }
+        let storage = std::ptr::from_ref::<Storage>(&tensor.storage_and_layout().0).addr();
+        HostTensor { tensor, range: start..end, storage }
     }
 }
 
 /// A hold on a tensor's storage.
-struct Guard<G> {
-    storage: G,
-    range: Range<usize>,
-}
+struct Guard<G>(G);
 
 impl HostMemory for HostTensor {
+    fn storage(&self) -> usize {
+        self.storage
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
     fn read(&self) -> Box<dyn HostRead + '_> {
-        let (storage, _) = self.tensor.storage_and_layout();
-        Box::new(Guard { storage, range: self.range.clone() })
+        Box::new(Guard(self.tensor.storage_and_layout().0))
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -45,9 +51,9 @@ impl HostMemory for HostTensor {
 }
 
 impl<G: Deref<Target = Storage>> HostRead for Guard<G> {
-    fn elements(&self) -> HostSlice<'_> {
-        let elements = match &*self.storage {
-            Storage::Cpu(cpu) => host_slice(cpu).and_then(|s| s.part(self.range.clone())),
+    fn elements(&self, range: Range<usize>) -> HostSlice<'_> {
+        let elements = match &*self.0 {
+            Storage::Cpu(cpu) => host_slice(cpu).and_then(|s| s.part(range)),
             _ => None,
         };
         elements.unwrap_or(HostSlice::U8(&[]))
@@ -117,7 +123,7 @@ pub(crate) fn digest(tensor: &Tensor) -> Result<u64> {
     let Memory::Host(memory) = buffer_of(&tensor.to_device(&candle_core::Device::Cpu)?)?.memory else {
         return Err(not_exchangeable(tensor, "its bits cannot be read"));
     };
-    let bits = memory.read().elements().digest();
+    let bits = memory.read().elements(memory.range()).digest();
     let salt =
         shape.iter().fold(shape.len() as u64, |h, &n| h.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(n as u64));
     Ok(bits ^ salt)

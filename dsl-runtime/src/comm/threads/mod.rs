@@ -3,19 +3,19 @@
 mod output;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use local_map_rendezvous::{Broken, Group, Roster};
 use smallvec::SmallVec;
 
-use super::buffer::{Buffer, Finish, HostRead, Memory};
+use super::buffer::{Buffer, Finish, HostMemory, HostRead, Memory};
 use super::call::{Call, check_agreement, fingerprint};
-use super::{Counts, Members, Transport};
+use super::{Counts, Transport};
 use crate::error::{Error, Report, Result};
 use crate::plan::Routes;
 use crate::shard::Span;
-use output::Output;
+use output::{NoOutput, Output};
 
 /// The ranks of one process and the groups they have formed.
 pub(super) struct Threads {
@@ -25,7 +25,25 @@ pub(super) struct Threads {
 }
 
 /// A group that exchanges deposits.
-type Meeting = Group<Arc<Deposit>>;
+struct Meeting {
+    group: Arc<Group<Arc<Deposit>>>,
+    /// Whether the member at this position is in a meeting: a round belongs to one call of each.
+    busy: Vec<Busy>,
+}
+
+/// One member's flag, on a cache line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Busy(AtomicBool);
+
+/// A member's stay in a meeting.
+struct Stay<'a>(&'a Busy);
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(false, Ordering::Release);
+    }
+}
 
 /// What a rank brings to a meeting.
 ///
@@ -45,21 +63,23 @@ struct Deposit {
 
 /// One thread's membership in a group.
 struct Member {
-    group: Arc<Meeting>,
+    meeting: Arc<Meeting>,
     me: usize,
 }
 
 impl Threads {
     pub(super) fn new(roster: Arc<Roster>) -> Threads {
-        let groups = Mutex::default();
-        Threads { roster, groups }
+        Threads { roster, groups: Mutex::default() }
     }
 
     /// The membership of the rank at position `me`; the members of a group find each other by its list of ranks.
     pub(super) fn join(&self, ranks: Vec<usize>, me: usize) -> Arc<dyn Transport> {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        let group = groups.entry(ranks).or_insert_with_key(|ranks| Group::new(&self.roster, ranks.clone()));
-        Arc::new(Member { group: group.clone(), me })
+        let meeting = groups.entry(ranks).or_insert_with_key(|ranks| {
+            let busy = ranks.iter().map(|_| Busy::default()).collect();
+            Arc::new(Meeting { group: Group::new(&self.roster, ranks.clone()), busy })
+        });
+        Arc::new(Member { meeting: meeting.clone(), me })
     }
 }
 
@@ -81,8 +101,12 @@ impl Transport for Member {
         self.me
     }
 
-    fn members(&self) -> Members<'_> {
-        Members::Listed(self.group.members())
+    fn ready(&self, _: &Call) -> Result<()> {
+        Ok(())
+    }
+
+    fn size(&self) -> usize {
+        self.meeting.group.members().len()
     }
 
     fn exchange(&self, call: &Call, input: Option<Buffer>, routes: &Routes, finish: &dyn Finish) -> Result<Buffer> {
@@ -90,6 +114,7 @@ impl Transport for Member {
         if routes.share.first() == Some(&self.me) {
             deposit.output = Some(output_for(call, routes, routes.share.len())?);
         }
+        let _stay = self.enter(call)?;
         let all = self.meet(deposit)?;
         let result = self.take_part(&all, routes, finish);
         self.finish(&all)?;
@@ -102,6 +127,7 @@ impl Transport for Member {
     fn all_to_all(&self, call: &Call, input: Buffer, counts: &Counts, finish: &dyn Finish) -> Result<Buffer> {
         let mut deposit = Deposit::new(call, self.in_host_memory(call, Some(input))?);
         deposit.counts = Some(counts.clone());
+        let _stay = self.enter(call)?;
         let all = self.meet(deposit)?;
         let result = self.take_runs(call, &all, finish);
         self.finish(&all)?;
@@ -113,29 +139,44 @@ impl Transport for Member {
         let input = self.in_host_memory(call, Some(input))?;
         let copy = produce(call, &Routes::broadcast(0, len, [0]), &[&input], finish)?;
         let deposit = Arc::new(Deposit::new(call, Some(copy)));
-        self.group.send(self.me, to, deposit).map_err(|b| broken(call, b))
+        self.meeting.group.send(self.me, to, deposit).map_err(|b| broken(call, b))
     }
 
     fn recv(&self, call: &Call, from: usize) -> Result<Buffer> {
-        let deposit = self.group.recv(self.me, from, call).map_err(|b| broken(call, b))?;
-        let ranks = self.group.members();
+        let deposit = self.meeting.group.recv(self.me, from, call).map_err(|b| broken(call, b))?;
+        let ranks = self.meeting.group.members();
         let pair = [(ranks[from], &deposit.call), (ranks[self.me], call)];
         check_agreement(pair.into_iter())?;
         deposit.input.clone().ok_or_else(|| self.disagreement(call))
     }
 
     fn barrier(&self, call: &Call) -> Result<()> {
+        let _stay = self.enter(call)?;
         self.meet(Deposit::new(call, None)).map(|_| ())
     }
 }
 
 impl Member {
+    /// Begins a call; a second one of the same rank at the same time, from another thread, would take part in the same round.
+    fn enter(&self, call: &Call) -> Result<Stay<'_>> {
+        let busy = &self.meeting.busy[self.me];
+        if busy.0.swap(true, Ordering::Acquire) {
+            let rank = self.meeting.group.members()[self.me];
+            return Err(Error::Mismatch(
+                Report::new(format!("{call}: rank {rank} is in another collective of this group already"))
+                    .advice("let one thread of a rank make its collective calls, one after the other"),
+            ));
+        }
+        Ok(Stay(busy))
+    }
+
     /// Meets all members, who must have called the same.
     fn meet(&self, deposit: Deposit) -> Result<Vec<Arc<Deposit>>> {
         let deposit = Arc::new(deposit);
-        let all = self.group.meet(self.me, deposit.clone(), &deposit.call).map_err(|b| broken(&deposit.call, b))?;
+        let all =
+            self.meeting.group.meet(self.me, deposit.clone(), &deposit.call).map_err(|b| broken(&deposit.call, b))?;
         if all.iter().any(|d| d.fingerprint != all[0].fingerprint) {
-            let ranks = self.group.members().iter().copied();
+            let ranks = self.meeting.group.members().iter().copied();
             check_agreement(ranks.zip(all.iter().map(|d| &d.call)))?;
         }
         Ok(all)
@@ -156,7 +197,7 @@ impl Member {
     /// Concatenates the runs that the other ranks have cut for this one.
     fn take_runs(&self, call: &Call, all: &[Arc<Deposit>], finish: &dyn Finish) -> Result<Buffer> {
         let counts: Vec<&Counts> = all.iter().filter_map(|d| d.counts.as_ref()).collect();
-        check_counts(call, self.group.members(), &counts)?;
+        check_counts(call, self.meeting.group.members(), &counts)?;
         let runs: Vec<Span> = counts.iter().map(|c| c.run_to(self.me)).collect();
         let inputs: SmallVec<[&Option<Buffer>; 8]> = all.iter().map(|d| &d.input).collect();
         produce(call, &Routes::runs(self.me, &runs), &inputs, finish)
@@ -166,12 +207,12 @@ impl Member {
     fn finish(&self, all: &[Arc<Deposit>]) -> Result<()> {
         let (finished, count) = (&all[0].finished, all.len());
         if finished.fetch_add(1, Ordering::AcqRel) + 1 == count {
-            self.group.notify();
+            self.meeting.group.notify();
             return Ok(());
         }
         let call = &all[self.me].call;
         let done = || finished.load(Ordering::Acquire) == count;
-        self.group.wait_until(self.me, call, &done).map_err(|b| broken(call, b))
+        self.meeting.group.wait_until(self.me, call, &done).map_err(|b| broken(call, b))
     }
 
     fn in_host_memory(&self, call: &Call, input: Option<Buffer>) -> Result<Option<Buffer>> {
@@ -186,7 +227,7 @@ impl Member {
     }
 
     fn disagreement(&self, call: &Call) -> Error {
-        let rank = self.group.members()[self.me];
+        let rank = self.meeting.group.members()[self.me];
         Error::Mismatch(
             Report::new(format!("{call}: rank {rank} expects other buffers than its peers brought"))
                 .advice("make sure that the local tensors have the lengths that their specs say"),
@@ -195,9 +236,16 @@ impl Member {
 }
 
 fn output_for(call: &Call, routes: &Routes, parts: usize) -> Result<Output> {
-    Output::new(call.dtype, routes, parts).ok_or_else(|| {
-        let name = call.dtype.as_str();
-        Error::DType(Report::new(format!("{call}: tensors of type {name} cannot be exchanged")))
+    Output::new(call.dtype, routes, parts).map_err(|why| match why {
+        NoOutput::NoArithmetic => {
+            let name = call.dtype.as_str();
+            Error::DType(Report::new(format!("{call}: tensors of type {name} cannot be exchanged")))
+        }
+        NoOutput::NoMemory => Error::Shape(
+            Report::new(format!("{call}: there is no memory for the result"))
+                .offender(format!("it has {} elements", routes.len))
+                .advice("check the shapes and lengths that this rank gives"),
+        ),
     })
 }
 
@@ -211,7 +259,10 @@ fn produce(call: &Call, routes: &Routes, inputs: &[&Option<Buffer>], finish: &dy
         .ok_or_else(|| Error::Mismatch(Report::new(format!("{call}: a buffer is shorter than its counts say"))))
 }
 
-/// Holds all inputs for reading while a part of the output is filled.
+/// Fills a part of the output while the sources that its routes name are held for reading.
+///
+/// Each storage is locked once and in the order of their identities: results are shared by ranks, and a thread that locked
+/// one twice, or two in another order than its peers, could wait for ever beside a writer.
 fn fill(
     output: &Output,
     routes: &Routes,
@@ -219,14 +270,25 @@ fn fill(
     inputs: &[&Option<Buffer>],
     finish: &dyn Finish,
 ) -> std::result::Result<(), super::assemble::OutOfBounds> {
-    let guards: SmallVec<[Option<Box<dyn HostRead + '_>>; 8]> = inputs
+    let named = |position: usize| routes.routes.iter().any(|route| route.from.contains(&position));
+    let memories: SmallVec<[Option<&dyn HostMemory>; 8]> = inputs
         .iter()
-        .map(|input| match &input.as_ref()?.memory {
-            Memory::Host(memory) => Some(memory.read()),
+        .enumerate()
+        .map(|(position, input)| match &input.as_ref().filter(|_| named(position))?.memory {
+            Memory::Host(memory) => Some(&**memory),
             Memory::Device(_) => None,
         })
         .collect();
-    let sources: SmallVec<[_; 8]> = guards.iter().map(|g| g.as_ref().map(|g| g.elements())).collect();
+    let mut order: SmallVec<[&dyn HostMemory; 8]> = memories.iter().flatten().copied().collect();
+    order.sort_by_key(|memory| memory.storage());
+    order.dedup_by_key(|memory| memory.storage());
+    let guards: SmallVec<[(usize, Box<dyn HostRead + '_>); 8]> =
+        order.iter().map(|memory| (memory.storage(), memory.read())).collect();
+    let source = |memory: &dyn HostMemory| {
+        let guard = guards.iter().find(|(storage, _)| *storage == memory.storage());
+        guard.map(|(_, guard)| guard.elements(memory.range()))
+    };
+    let sources: SmallVec<[_; 8]> = memories.iter().map(|memory| memory.and_then(source)).collect();
     output.fill(routes, part, &sources, finish)
 }
 

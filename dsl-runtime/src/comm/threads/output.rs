@@ -12,6 +12,14 @@ use crate::comm::buffer::{Buffer, Finish};
 use crate::comm::elements::{Element, HostSlice, HostVec, with_element};
 use crate::plan::Routes;
 
+/// Why there is no memory for an output.
+pub(super) enum NoOutput {
+    /// The element type cannot be exchanged.
+    NoArithmetic,
+    /// It has more elements than there is memory for.
+    NoMemory,
+}
+
 /// Memory for `len` elements that `parts` ranks fill together.
 pub(super) struct Output {
     /// The vector whose spare capacity is filled; its length stays 0 until all parts are.
@@ -34,16 +42,17 @@ unsafe impl Send for Start {}
 unsafe impl Sync for Start {}
 
 impl Output {
-    /// Memory for elements of a type that has arithmetic; `None` for others.
-    pub(super) fn new(dtype: DType, routes: &Routes, parts: usize) -> Option<Output> {
+    /// Memory for the output of such routes, which nobody has touched yet.
+    pub(super) fn new(dtype: DType, routes: &Routes, parts: usize) -> Result<Output, NoOutput> {
         let len = routes.len;
         let (vec, start) = with_element!(dtype, T => {
-            let mut vec = Vec::<T>::with_capacity(len);
+            let mut vec = Vec::<T>::new();
+            vec.try_reserve_exact(len).map_err(|_| NoOutput::NoMemory)?;
             advise_huge_pages(&mut vec);
             let start = vec.as_mut_ptr().cast::<u8>();
             (T::wrap(vec), start)
-        }, else return None);
-        Some(Output {
+        }, else return Err(NoOutput::NoArithmetic));
+        Ok(Output {
             vec: Mutex::new(Some(vec)),
             memory: Start(start),
             len,

@@ -100,7 +100,7 @@
 //! # Results and errors
 //!
 //! Methods of this crate return [`local_map::Result`](Result); candle's functions, and annotated functions that say so, return
-//! candle's. `?` converts in both directions, and loses nothing: [`Error::from`] of candle's error gives ours back. Only where
+//! candle's. `?` converts in both directions and keeps the typed error: [`Error::from`] of candle's gives ours back. Only where
 //! a function *ends* in a result of the other kind it needs `Ok(..?)`:
 //!
 //! ```

@@ -9,7 +9,7 @@ use candle_core::{Result, Tensor, shape::Dim};
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
-/// use local_map_runtime::ops::softmax;
+/// use local_map::ops::softmax;
 /// let none = Tensor::zeros((0, 8), DType::F32, &Device::Cpu)?;
 /// assert_eq!(softmax(&none, 1)?.dims(), [0, 8]);
 /// let even = Tensor::zeros((1, 4), DType::F32, &Device::Cpu)?;

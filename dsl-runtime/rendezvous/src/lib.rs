@@ -40,7 +40,9 @@ mod seat;
 mod signal;
 mod sync;
 mod wait;
+mod warning;
 
 pub use broken::Broken;
 pub use group::Group;
 pub use roster::{Failure, Limits, Roster};
+pub use warning::warning;

@@ -84,7 +84,8 @@ impl<'a> Wait<'a> {
         if due {
             let [arrived, missing] = self.circle.attendance(self.me, self.need);
             let report = Report { what: &self.what.to_string(), arrived: &arrived, missing: &missing };
-            tracing::warn!(rank = self.circle.members[self.me], "still waiting after {waited:.1?}: {report}");
+            let rank = self.circle.members[self.me];
+            crate::warning::warning(format_args!("rank {rank} is still waiting after {waited:.1?}: {report}"));
         }
         due
     }

@@ -36,6 +36,8 @@ mod seat;
 mod signal;
 #[path = "../src/wait.rs"]
 mod wait;
+#[path = "../src/warning.rs"]
+mod warning;
 
 use broken::Broken;
 use group::Group;

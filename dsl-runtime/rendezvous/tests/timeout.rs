@@ -111,6 +111,6 @@ fn a_long_wait_warns_once() {
     tracing::subscriber::with_default(warnings.clone(), || group.meet(0, (), &"meeting").unwrap_err());
     let warnings = warnings.0.lock().unwrap();
     assert_eq!(warnings.len(), 1);
-    assert!(warnings[0].starts_with("still waiting after "), "{}", warnings[0]);
+    assert!(warnings[0].starts_with("rank 0 is still waiting after "), "{}", warnings[0]);
     assert!(warnings[0].ends_with(": meeting\n  * rank 1 is missing: running\n  * rank 0 has arrived: meeting"));
 }

@@ -21,10 +21,11 @@ type Cause = Box<dyn StdError + Send + Sync>;
 /// Runs `program` on `ranks` threads, one per rank, and returns every rank's value in rank order.
 ///
 /// ```
-/// use local_map_runtime::{comm::launch, error::Result};
+/// use local_map::prelude::*;
+/// use local_map::Result;
 /// let squares = launch(3, |world| -> Result<usize> { Ok(world.rank() * world.rank()) })?;
 /// assert_eq!(squares, [0, 1, 4]);
-/// # Ok::<(), local_map_runtime::error::Error>(())
+/// # Ok::<(), local_map::Error>(())
 /// ```
 ///
 /// # Errors
@@ -195,10 +196,13 @@ fn collect<T>(outcomes: Vec<std::result::Result<T, Cause>>, roster: &Roster) -> 
 }
 
 fn warn_of_many_compute_threads() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
     if std::env::var_os("RAYON_NUM_THREADS").is_none() {
-        tracing::warn!(
-            "RAYON_NUM_THREADS is not set: every matrix product of every rank asks for the number of cores anew and \
-             uses them all; set it to 1"
-        );
+        ONCE.call_once(|| {
+            local_map_rendezvous::warning(format_args!(
+                "RAYON_NUM_THREADS is not set: every matrix product of every rank asks for the number of cores anew \
+                 and uses them all; set it to 1"
+            ));
+        });
     }
 }

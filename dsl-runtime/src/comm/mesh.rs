@@ -54,8 +54,8 @@ impl DeviceMesh {
     /// An unknown or repeated axis, none at all, or this rank is outside the mesh.
     pub fn sub(&self, names: &[&str]) -> Result<DeviceMesh> {
         let world = &self.0.world;
-        let through = self.0.mesh.sub(names, world.rank());
-        world.bind(through.map_err(|e| e.within("a sub-mesh through this rank"))?)
+        self.inside().map_err(|e| e.within("a sub-mesh through this rank"))?;
+        world.bind(self.0.mesh.sub(names, world.rank())?)
     }
 
     /// The sub-mesh of all ranks whose coordinate on the named axis is `index`; this rank may be outside it.

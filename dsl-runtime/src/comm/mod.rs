@@ -1,7 +1,7 @@
 //! Communicators: groups of ranks and what moves between them. Of plans they know the routes, of specs nothing.
 //!
-//! An engine implements [`Transport`] over typed [`Buffer`]s. Everything that moves data is an *exchange*: each rank
-//! brings a buffer, and its [`Routes`] say which elements of whose buffer make up its output.
+//! An engine implements a transport over typed buffers. Everything that moves data is an *exchange*: each rank
+//! brings a buffer, and its routes say which elements of whose buffer make up its output.
 
 mod assemble;
 pub(crate) mod buffer;

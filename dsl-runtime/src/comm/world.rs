@@ -37,11 +37,11 @@ impl World {
     /// collective is an error.
     ///
     /// ```
-    /// use local_map_runtime::comm::World;
+    /// use local_map::prelude::*;
     /// let world = World::fake(65_535, 65_536)?;
     /// let mesh = world.mesh([("pp", 16), ("dp", 64), ("tp", 64)])?;
     /// assert_eq!(mesh.coordinate(), Some(&[15, 63, 63][..]));
-    /// # Ok::<(), local_map_runtime::error::Error>(())
+    /// # Ok::<(), local_map::Error>(())
     /// ```
     ///
     /// # Errors

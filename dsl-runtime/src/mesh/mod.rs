@@ -24,12 +24,12 @@ pub type Coord = SmallVec<[usize; 4]>;
 /// ranks in the same shape; the names are labels.
 ///
 /// ```
-/// use local_map_runtime::mesh::Mesh;
+/// use local_map::prelude::*;
 /// let mesh = Mesh::new([("dp", 2), ("tp", 4)])?;
 /// assert_eq!(mesh.coordinate(6).as_deref(), Some(&[1, 2][..]));
 /// assert_eq!(mesh.sub(&["tp"], 6)?.ranks().collect::<Vec<_>>(), [4, 5, 6, 7]);
 /// assert_eq!(mesh.to_string(), "mesh (dp=2, tp=4)");
-/// # Ok::<(), local_map_runtime::error::Error>(())
+/// # Ok::<(), local_map::Error>(())
 /// ```
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "wire::Wire", into = "wire::Wire")]

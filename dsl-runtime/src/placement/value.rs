@@ -46,7 +46,7 @@ impl fmt::Display for ReduceOp {
 /// How one mesh axis holds a tensor.
 ///
 /// ```
-/// use local_map_runtime::placement::names::*;
+/// use local_map::prelude::*;
 /// assert_eq!(Shard(0).to_string(), "Shard(0)");
 /// assert_eq!(Partial(Sum).to_string(), "Partial(Sum)");
 /// ```

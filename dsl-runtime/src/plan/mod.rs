@@ -22,7 +22,8 @@ pub(crate) use routes::{Fold, Lines, Reduction, Route, Routes};
 ///
 /// ```
 /// use candle_core::DType;
-/// use local_map_runtime::{mesh::Mesh, placement::names::*, plan::Plan, spec::Spec};
+/// use local_map::prelude::*;
+/// use local_map::Plan;
 /// let mesh = Mesh::new([("tp", 4)])?;
 /// let from = Spec::new(mesh, &[Partial(Sum)], &[256, 256], DType::F32)?;
 /// let plan = Plan::between(&from, &[Shard(0)])?;
@@ -31,7 +32,7 @@ pub(crate) use routes::{Fold, Lines, Reduction, Route, Routes};
 ///     "f32[256, 256] from (Partial(Sum)) to (Shard(0)) on mesh (tp=4)\n  \
 ///      1. reduce-scatter over `tp` to (Shard(0)): 192 KiB per rank",
 /// );
-/// # Ok::<(), local_map_runtime::error::Error>(())
+/// # Ok::<(), local_map::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {

@@ -8,7 +8,7 @@ pub use piece::{Dims, Piece, Span};
 /// `min(len, index * c)` to `min(len, (index + 1) * c)`. Trailing parts may be empty; they start at `len`.
 ///
 /// ```
-/// use local_map_runtime::shard::chunk;
+/// use local_map::shard::chunk;
 /// let lens: Vec<usize> = (0..4).map(|i| chunk(5, 4, i).len).collect();
 /// assert_eq!(lens, [2, 2, 1, 0]);
 /// ```

@@ -27,12 +27,12 @@ pub type AxisList = SmallVec<[usize; 4]>;
 ///
 /// ```
 /// use candle_core::DType;
-/// use local_map_runtime::{mesh::Mesh, placement::names::*, spec::Spec};
+/// use local_map::prelude::*;
 /// let mesh = Mesh::new([("dp", 4)])?;
 /// let spec = Spec::new(mesh, &[Shard(-2)], &[7, 3], DType::F32)?;
 /// assert_eq!(spec.to_string(), "f32[7, 3] as (Shard(0))");
 /// assert_eq!(spec.piece(&[3]).shape().as_slice(), [1, 3]);
-/// # Ok::<(), local_map_runtime::error::Error>(())
+/// # Ok::<(), local_map::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "wire::Wire", into = "wire::Wire")]

@@ -21,14 +21,15 @@ use crate::spec::{Typed, can_reduce};
 ///
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use local_map_runtime::{comm::launch, error::Result, placement::names::*};
+/// use local_map::prelude::*;
+/// use local_map::Result;
 /// let sums = launch(3, |world| -> Result<f64> {
 ///     let group = world.mesh([("dp", 3)])?.communicator(&["dp"])?;
 ///     let mine = Tensor::new(world.rank() as f64, &Device::Cpu)?;
 ///     Ok(group.all_reduce(&mine, Sum)?.to_scalar()?)
 /// })?;
 /// assert_eq!(sums, [3.0; 3]);
-/// # Ok::<(), local_map_runtime::error::Error>(())
+/// # Ok::<(), local_map::Error>(())
 /// ```
 ///
 /// # Errors

@@ -84,7 +84,8 @@ impl DTensor {
     ///
     /// ```
     /// use candle_core::{Device, Tensor};
-    /// use local_map_runtime::{comm::launch, error::Result, placement::names::*, tensor::DTensor};
+    /// use local_map::prelude::*;
+    /// use local_map::Result;
     /// let pieces = launch(3, |world| -> Result<Vec<f32>> {
     ///     let mesh = world.mesh([("dp", 3)])?;
     ///     let whole = (world.rank() == 1).then(|| Tensor::arange(0f32, 7.0, &Device::Cpu)).transpose()?;
@@ -92,7 +93,7 @@ impl DTensor {
     ///     Ok(piece.to_local()?.to_vec1()?)
     /// })?;
     /// assert_eq!(pieces, [vec![0.0, 1.0, 2.0], vec![3.0, 4.0, 5.0], vec![6.0]]);
-    /// # Ok::<(), local_map_runtime::error::Error>(())
+    /// # Ok::<(), local_map::Error>(())
     /// ```
     ///
     /// # Errors

@@ -102,7 +102,8 @@ pub(crate) fn is_recording() -> bool {
 ///
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use local_map_runtime::{comm::launch, error::Result, placement::names::*, tensor::{DTensor, no_grad}};
+/// use local_map::prelude::*;
+/// use local_map::Result;
 /// launch(1, |world| -> Result<()> {
 ///     let mesh = world.mesh([("dp", 1)])?;
 ///     let x = DTensor::from_local(Tensor::new(1f32, &Device::Cpu)?, &mesh, &[Replicate])?.requires_grad()?;
@@ -110,7 +111,7 @@ pub(crate) fn is_recording() -> bool {
 ///     assert!((&x * 2.0)?.needs_grad());
 ///     Ok(())
 /// })?;
-/// # Ok::<(), local_map_runtime::error::Error>(())
+/// # Ok::<(), local_map::Error>(())
 /// ```
 pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
     /// Puts the state back even if `f` panics.

@@ -37,7 +37,8 @@ pub(crate) use storage::digest;
 ///
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use local_map_runtime::{comm::launch, error::Result, placement::names::*, tensor::DTensor};
+/// use local_map::prelude::*;
+/// use local_map::Result;
 /// let totals = launch(2, |world| -> Result<Vec<f32>> {
 ///     let mesh = world.mesh([("dp", 2)])?;
 ///     let local = Tensor::new(&[1f32, 2.0], &Device::Cpu)?;
@@ -45,7 +46,7 @@ pub(crate) use storage::digest;
 ///     Ok(sum.full()?.to_vec1()?)
 /// })?;
 /// assert_eq!(totals, [[2.0, 4.0], [2.0, 4.0]]);
-/// # Ok::<(), local_map_runtime::error::Error>(())
+/// # Ok::<(), local_map::Error>(())
 /// ```
 pub struct DTensor<L = Dyn> {
     label: Label,

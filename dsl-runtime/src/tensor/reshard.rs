@@ -28,7 +28,8 @@ impl DTensor {
     ///
     /// ```
     /// use candle_core::{Device, Tensor};
-    /// use local_map_runtime::{comm::launch, error::Result, placement::names::*, tensor::DTensor};
+    /// use local_map::prelude::*;
+    /// use local_map::Result;
     /// let columns = launch(2, |world| -> Result<Vec<Vec<i64>>> {
     ///     let mesh = world.mesh([("tp", 2)])?;
     ///     let whole = Tensor::new(&[[1i64, 2, 3], [4, 5, 6]], &Device::Cpu)?;
@@ -36,7 +37,7 @@ impl DTensor {
     ///     Ok(rows.reshard(&[Shard(1)])?.to_local()?.to_vec2()?)
     /// })?;
     /// assert_eq!(columns, [[vec![1, 2], vec![4, 5]], [vec![3], vec![6]]]);
-    /// # Ok::<(), local_map_runtime::error::Error>(())
+    /// # Ok::<(), local_map::Error>(())
     /// ```
     ///
     /// # Errors

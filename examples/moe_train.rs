@@ -136,7 +136,7 @@ fn train(world: &World, shape: Shape, digits: &Digits, progress: &Progress) -> R
     let mut history = History { loss: Vec::new(), load: Vec::new(), accuracy: vec![(0, trainer.accuracy()?)] };
     for step in 1..=STEPS {
         let (loss, load) = trainer.step()?;
-        if step % EVERY == 0 {
+        if step.is_multiple_of(EVERY) {
             history.accuracy.push((step, trainer.accuracy()?));
         }
         history.loss.push(loss);
@@ -160,8 +160,9 @@ fn run(shape: Shape, digits: &Digits) -> Result<Run> {
 
 /// The largest difference between the losses of two runs at one step.
 fn deviation(a: &Run, b: &Run) -> f64 {
-    let pairs = a.history.loss.iter().zip(&b.history.loss);
-    pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    let differences = a.history.loss.iter().zip(&b.history.loss).map(|(a, b)| (a - b).abs());
+    // In the total order what is not a number is the largest, so it does not pass for equality.
+    differences.max_by(f64::total_cmp).unwrap_or(f64::NAN)
 }
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {

@@ -409,3 +409,23 @@ fn ragged_lengths_that_follow_the_rule_are_the_rule() {
         Ok(())
     });
 }
+
+#[test]
+fn inputs_over_other_axes_do_not_meet_where_one_axis_has_size_1() {
+    #[local_map(in = [[Shard(0), Shard(0)], [Replicate, Shard(0)]], out = [Shard(0), Shard(0)])]
+    fn tokens_and_experts(x: &Tensor, _experts: &Tensor) -> candle_core::Result<Tensor> {
+        x * 2.0
+    }
+    for (dp, ep) in [(2, 2), (1, 2), (1, 3), (2, 1)] {
+        launched(dp * ep, |world| {
+            let mesh = world.mesh([("dp", dp), ("ep", ep)])?;
+            let tokens = Tensor::arange(0f64, 15.0, &Device::Cpu)?.reshape((5, 3))?;
+            let experts = Tensor::zeros((8, 3), DType::F64, &Device::Cpu)?;
+            let x = DTensor::shard(&tokens, &mesh, &[Shard(0), Shard(0)])?;
+            let experts = DTensor::shard(&experts, &mesh, &[Replicate, Shard(0)])?;
+            let doubled = tokens_and_experts(&x, &experts)?.full()?;
+            assert_eq!(elements(&doubled), elements(&(tokens * 2.0)?));
+            Ok(())
+        });
+    }
+}

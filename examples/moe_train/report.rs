@@ -24,7 +24,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(shape: Shape, steps: usize) -> Result<Progress> {
-        let template = "{prefix} {bar:24} {pos:>3}/{len} {msg}";
+        let template = "mesh {prefix} {bar:40} step {pos:>3} of {len}\n{wide_msg}";
         let style = ProgressStyle::with_template(template).map_err(Error::wrap)?;
         let bar = ProgressBar::new(steps as u64).with_style(style).with_prefix(shape.to_string());
         Ok(Progress { shape, bar })
@@ -34,11 +34,11 @@ impl Progress {
     pub(crate) fn show(&self, history: &History) {
         let step = history.loss.len();
         let line = state(history);
-        if self.bar.is_hidden() && step % LINE_EVERY == 0 {
-            println!("{} step {step:>3}: {line}", self.shape);
+        if self.bar.is_hidden() && step.is_multiple_of(LINE_EVERY) {
+            println!("mesh {}, step {step:>3}: {line}", self.shape);
         }
-        self.bar.set_position(step as u64);
         self.bar.set_message(line);
+        self.bar.set_position(step as u64);
         if Some(step as u64) == self.bar.length() {
             self.bar.abandon();
         }
@@ -55,7 +55,7 @@ fn state(history: &History) -> String {
     let accuracy = history.accuracy.last().map_or(f64::NAN, |last| percent(last.1));
     let load = history.load.last().map(Vec::as_slice).unwrap_or_default();
     let load: Vec<String> = load.iter().map(|tokens| format!("{tokens:>3}")).collect();
-    format!("loss {loss:.4}, held-out accuracy {accuracy:.1} %, tokens per expert {}", load.join(" "))
+    format!("loss {loss:.4}, held out {accuracy:.1} %, tokens per expert {}", load.join(" "))
 }
 
 /// A table whose columns, but for the first, are numbers.

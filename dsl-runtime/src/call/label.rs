@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
+use smallvec::SmallVec;
 
 use super::region::Running;
 use super::spec::{Want, Wanted};
@@ -44,7 +45,7 @@ impl Labelling<'_> {
             if axes.is_empty() {
                 continue;
             }
-            match self.length(dim, &axes)? {
+            match self.length(&placements, dim, &axes)? {
                 Length::Chunked(len) => shape[dim] = len,
                 Length::Ragged(lens) => {
                     shape[dim] = lens.iter().sum();
@@ -66,38 +67,27 @@ impl Labelling<'_> {
         }
         let rank = self.local.rank();
         let normal = self.wanted.iter().map(|want| want.placement().normalized(rank));
-        let normal: Option<smallvec::SmallVec<[Placement; 4]>> = normal.collect();
+        let normal: Option<SmallVec<[Placement; 4]>> = normal.collect();
         normal.map(Placements::new).ok_or_else(|| {
             let line = format!("the local result has {rank} dimensions");
             Error::Placement(self.report().offender(line))
         })
     }
 
-    /// The global length of a dimension that `axes` shard, from specs alone unless the attribute says `ragged`.
-    fn length(&self, dim: usize, axes: &AxisList) -> Result<Length> {
+    /// The global length of a dimension that `axes` cut, from specs alone unless the attribute says `ragged`.
+    fn length(&self, placements: &Placements, dim: usize, axes: &AxisList) -> Result<Length> {
         if axes.iter().any(|&axis| matches!(self.wanted[axis], Want::Ragged(_))) {
             return self.exchanged_lengths(dim, axes).map(Length::Ragged);
         }
         let local = self.local.dims()[dim];
-        let evenly = || {
+        let inputs = self.inputs_cut_alike(placements, dim, axes);
+        let Some(&(spec, input_dim)) = inputs.iter().find(|(spec, dim)| !spec.is_even(*dim)) else {
             let parts: usize = axes.iter().map(|&a| self.region.mesh.sizes()[a]).product();
-            local.saturating_mul(parts)
+            return Ok(Length::Chunked(local.saturating_mul(parts)));
         };
-        let mut uneven: Option<(&Spec, usize)> = None;
-        let mut first: Option<(&Spec, usize)> = None;
-        for (spec, dim) in self.inputs_cut_by(axes) {
-            let same = |(other, d): (&Spec, usize)| same_cut(other, d, spec, dim);
-            first.get_or_insert((spec, dim));
-            if !spec.is_even(dim) && uneven.is_none() {
-                uneven = Some((spec, dim));
-            }
-            if uneven.is_some() && !(first.is_some_and(same) && uneven.is_some_and(same)) {
-                return Err(self.undecided(dim, "the inputs along these axes have different lengths, not all even"));
-            }
+        if inputs.iter().any(|&(other, other_dim)| !same_cut(spec, input_dim, other, other_dim)) {
+            return Err(self.undecided(dim, "the inputs along these axes have different lengths, not all even"));
         }
-        let Some((spec, input_dim)) = uneven else {
-            return Ok(Length::Chunked(evenly()));
-        };
         let expected = spec.span(input_dim, self.region.mesh.inside()?).len;
         if local != expected {
             let line =
@@ -110,13 +100,20 @@ impl Labelling<'_> {
         })
     }
 
-    /// The input dimensions that are sharded by exactly these axes.
-    fn inputs_cut_by<'s>(&'s self, axes: &'s AxisList) -> impl Iterator<Item = (&'s Spec, usize)> {
+    /// The input dimensions that are sharded by exactly the axes that shard this one, as they are written. Where there is none,
+    /// those that the same axes cut: an axis of size 1 cuts nothing.
+    fn inputs_cut_alike(&self, placements: &Placements, dim: usize, axes: &AxisList) -> SmallVec<[(&Spec, usize); 4]> {
+        let written = |placements: &Placements, dim: usize| -> AxisList {
+            let all = placements.iter().enumerate();
+            all.filter(|(_, p)| p.shard_dim() == Some(dim)).map(|(axis, _)| axis).collect()
+        };
         let specs = self.region.inputs.iter().filter_map(|handed| handed.tensor.spec().ok());
-        specs.flat_map(move |spec| {
-            let dims = 0..spec.shape().len();
-            dims.filter(move |&dim| spec.axes_of(dim) == *axes).map(move |dim| (spec, dim))
-        })
+        let dims = specs.flat_map(|spec| (0..spec.shape().len()).map(move |dim| (spec, dim)));
+        let cut: SmallVec<[(&Spec, usize); 4]> = dims.filter(|(spec, dim)| spec.axes_of(*dim) == *axes).collect();
+        let ours = written(placements, dim);
+        let alike = |(spec, dim): &&(&Spec, usize)| written(spec.placements(), *dim) == ours;
+        let exactly: SmallVec<[(&Spec, usize); 4]> = cut.iter().filter(alike).copied().collect();
+        if exactly.is_empty() { cut } else { exactly }
     }
 
     fn exchanged_lengths(&self, dim: usize, axes: &AxisList) -> Result<Arc<[usize]>> {

@@ -338,3 +338,25 @@ fn the_only_axis_of_a_mesh_cannot_be_taken_out_and_the_message_says_so() {
         Ok(())
     });
 }
+
+#[local_map(in = [[Shard(0)], [Shard(0)]], out = [Shard(0)])]
+fn sum(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    x + y
+}
+
+#[test]
+fn tensors_of_two_launches_do_not_add_up() {
+    let rows = |world: &World| DTensor::shard(&counting(&[4]), &world.mesh([("dp", 2)])?, &[Shard(0)]);
+    let earlier = launched(2, |world| rows(&world));
+    on_ranks(&[2], |world| {
+        let (x, y) = (&rows(&world)?, &earlier[world.rank()]);
+        let operator = (x + y).unwrap_err();
+        let region = Error::from(sum(x, y).unwrap_err());
+        for error in [operator, region] {
+            assert!(matches!(error, Error::Mesh(_)), "{error}");
+            assert!(error.to_string().contains("mesh (dp=2) of another launch\n"), "{error}");
+        }
+        assert_eq!(elements(&(x + &rows(&world)?)?.full()?), [0.0, 2.0, 4.0, 6.0]);
+        Ok(())
+    });
+}

@@ -214,6 +214,10 @@ impl From<candle_core::Error> for Error {
         match error {
             candle_core::Error::WithBacktrace { inner, .. } => (*inner).into(),
             candle_core::Error::Io(io) => from_io(io),
+            candle_core::Error::Context { inner, context } => match Error::from(*inner) {
+                Error::Tensor(inner) => Error::Tensor(candle_core::Error::Context { inner: Box::new(inner), context }),
+                ours => ours.within(context),
+            },
             other => Error::Tensor(other),
         }
     }

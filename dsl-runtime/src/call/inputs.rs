@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::region::{Handed, RegionCall};
-use super::spec::{Want, Wanted};
+use super::spec::{RegionSpec, Want, Wanted};
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements};
@@ -32,8 +32,8 @@ fn different_meshes(call: &RegionCall<'_>) -> Error {
     let report = Report::new(format!("{name}: the arguments live on different meshes"));
     let given = call.mesh.iter().map(|mesh| format!("`mesh`: {mesh}"));
     let inputs = call.inputs.iter().map(|handed| {
-        let (param, mesh) = (param_name(call, handed), handed.tensor.mesh());
-        format!("`{param}`: {mesh}")
+        let first = call.mesh.as_ref().unwrap_or(call.inputs[0].tensor.mesh());
+        format!("`{}`: {}", param_name(call.spec, handed), handed.tensor.mesh().unlike(first))
     });
     let report = given.chain(inputs).fold(report, Report::offender);
     Error::Mesh(
@@ -42,8 +42,8 @@ fn different_meshes(call: &RegionCall<'_>) -> Error {
 }
 
 /// The argument as its author would write it: `x`, or `xs[1]`.
-pub(super) fn param_name(call: &RegionCall<'_>, handed: &Handed<'_>) -> String {
-    let name = call.spec.params.get(handed.param).map_or("?", |param| param.name);
+pub(super) fn param_name(spec: &RegionSpec, handed: &Handed<'_>) -> String {
+    let name = spec.params.get(handed.param).map_or("?", |param| param.name);
     handed.element.iter().fold(name.to_owned(), |name, index| format!("{name}[{index}]"))
 }
 
@@ -125,17 +125,17 @@ fn differs(handed: &Handed<'_>, wanted: &Placements, mesh: &DeviceMesh) -> Strin
 fn refused(call: &RegionCall<'_>, mesh: &DeviceMesh, lines: &[(usize, String)], impossible: bool) -> Error {
     let name = call.spec.name;
     let names: Vec<String> =
-        lines.iter().map(|(index, _)| format!("`{}`", param_name(call, &call.inputs[*index]))).collect();
+        lines.iter().map(|(index, _)| format!("`{}`", param_name(call.spec, &call.inputs[*index]))).collect();
     let (argument, are) = if names.len() == 1 { ("argument", "is") } else { ("arguments", "are") };
     let report = Report::new(format!("{name}: {argument} {} {are} not placed as `in` requires", names.join(", ")));
     let report = lines.iter().fold(report.on(mesh), |report, (index, line)| {
         let handed = &call.inputs[*index];
-        report.offender(format!("{}: {}, {line}", param_name(call, handed), described(handed)))
+        report.offender(format!("{}: {}, {line}", param_name(call.spec, handed), described(handed)))
     });
     Error::Placement(if impossible {
         report.advice("correct the attribute's `in`, or give a tensor and a mesh that it fits")
     } else {
-        let first = param_name(call, &call.inputs[lines[0].0]);
+        let first = param_name(call.spec, &call.inputs[lines[0].0]);
         report.advice(format!("add `reshard` to the attribute, or call {first}.reshard(..) first"))
     })
 }

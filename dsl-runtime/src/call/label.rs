@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use smallvec::SmallVec;
 
 use super::region::Running;
@@ -11,7 +11,7 @@ use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements};
 use crate::shard::Dims;
 use crate::spec::{AxisList, Ragged, Spec, Typed, cutting_axes};
-use crate::tensor::DTensor;
+use crate::tensor::{DTensor, gathered_lengths};
 
 /// Labels the local result `local` of output `output`.
 pub(super) fn label(region: &Running<'_>, output: usize, wanted: &'static [Want], local: &Tensor) -> Result<DTensor> {
@@ -77,7 +77,8 @@ impl Labelling<'_> {
     /// The global length of a dimension that `axes` cut, from specs alone unless the attribute says `ragged`.
     fn length(&self, placements: &Placements, dim: usize, axes: &AxisList) -> Result<Length> {
         if axes.iter().any(|&axis| matches!(self.wanted[axis], Want::Ragged(_))) {
-            return self.exchanged_lengths(dim, axes).map(Length::Ragged);
+            let (mesh, len) = (&self.region.mesh, self.local.dims()[dim]);
+            return gathered_lengths(mesh, axes, len, self.region.site).map(Length::Ragged);
         }
         let local = self.local.dims()[dim];
         let inputs = self.inputs_cut_alike(placements, dim, axes);
@@ -114,15 +115,6 @@ impl Labelling<'_> {
         let alike = |(spec, dim): &&(&Spec, usize)| written(spec.placements(), *dim) == ours;
         let exactly: SmallVec<[(&Spec, usize); 4]> = cut.iter().filter(alike).copied().collect();
         if exactly.is_empty() { cut } else { exactly }
-    }
-
-    fn exchanged_lengths(&self, dim: usize, axes: &AxisList) -> Result<Arc<[usize]>> {
-        let names: Vec<String> = axes.iter().map(|&a| self.region.mesh.name(a)).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let group = self.region.mesh.communicator(&names)?;
-        let mine = Tensor::new(&[self.local.dims()[dim] as i64], &Device::Cpu)?;
-        let lens: Vec<i64> = group.all_gather_at(&mine, 0, self.region.site)?.to_vec1()?;
-        Ok(lens.into_iter().map(|len| len as usize).collect())
     }
 
     fn report(&self) -> Report {

@@ -17,7 +17,7 @@ pub trait Outcome: Sized {
     /// The value on success.
     type Value;
     /// The error.
-    type Error;
+    type Error: 'static;
     /// The same kind of result with another value.
     type With<U>;
 
@@ -36,7 +36,7 @@ impl<T, E: From<Error> + 'static> Outcome for Result<T, E> {
     type With<U> = Result<U, E>;
 
     fn split(self) -> Result<T, E> {
-        self.map_err(without_backtrace)
+        self
     }
 
     fn join<U>(result: Result<U, E>) -> Result<U, E> {
@@ -48,11 +48,15 @@ impl<T, E: From<Error> + 'static> Outcome for Result<T, E> {
     }
 }
 
-/// candle's errors print a backtrace inside their message where one was taken.
-fn without_backtrace<E: 'static>(mut error: E) -> E {
+/// Says, in an error of candle's, in which body it happened, and takes out the backtrace that candle prints inside its messages.
+/// One of ours that came through candle says that already.
+pub(super) fn located<E: 'static>(mut error: E, place: impl FnOnce() -> String) -> E {
     if let Some(candle) = (&mut error as &mut dyn Any).downcast_mut::<candle_core::Error>() {
         let taken = std::mem::replace(candle, candle_core::Error::Msg(String::new()));
-        *candle = bare(taken);
+        *candle = match bare(taken) {
+            carried @ candle_core::Error::Io(_) => carried,
+            own => own.context(place()),
+        };
     }
     error
 }

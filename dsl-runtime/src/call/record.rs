@@ -76,7 +76,7 @@ fn input_rule(region: &Running<'_>, input: &Handed<'_>, axes: &[Axis]) -> Result
     if !input.tensor.needs_grad() {
         return Ok(None);
     }
-    let param = region.spec.params.get(input.param).map_or("?", |param| param.name);
+    let param = super::inputs::param_name(region.spec, input);
     let placements = input.tensor.placements();
     let override_ = region.spec.grads.get(input.param).copied();
     let (labels, factor) = super::rule::labels(placements, override_, axes).ok_or_else(|| {

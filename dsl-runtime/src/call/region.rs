@@ -10,13 +10,14 @@ use smallvec::SmallVec;
 use super::argument::{Argument, Held};
 use super::context::{Crossings, Region};
 use super::inputs;
-use super::outcome::Outcome;
+use super::outcome::{Outcome, located};
 use super::outputs::{Labels, Outputs};
 use super::record;
 use super::spec::RegionSpec;
 use super::verify;
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
+use crate::spec::Typed;
 use crate::tensor::{DTensor, Node};
 
 /// A call before the body runs.
@@ -120,6 +121,18 @@ impl Running<'_> {
         Ok(Locals { tensors, region: Region::new(self.mesh.clone(), self.number, crossings) })
     }
 
+    /// Where the body ran and on what, for messages.
+    fn place(&self, locals: &Locals) -> String {
+        let (name, site) = (self.spec.name, self.site);
+        let locals = self.inputs.iter().zip(&locals.tensors);
+        let locals: Vec<String> = locals
+            .map(|(input, local)| {
+                format!("{} {}", inputs::param_name(self.spec, input), Typed(local.dtype(), local.dims()))
+            })
+            .collect();
+        format!("{name}: the body failed, called at {site} with local {}", locals.join(", "))
+    }
+
     pub(super) fn verifies(&self) -> bool {
         self.spec.check || verify::everywhere()
     }
@@ -167,7 +180,7 @@ impl<'a> RegionCall<'a> {
             for (index, wanted) in misplaced {
                 let resharded = self.inputs[index].tensor.reshard_at(&wanted, self.site);
                 let resharded = resharded.map_err(|e| {
-                    let param = inputs::param_name(self, &self.inputs[index]);
+                    let param = inputs::param_name(self.spec, &self.inputs[index]);
                     e.within(format_args!("{}: argument `{param}`", self.spec.name))
                 })?;
                 self.inputs[index].tensor = Input::Owned(resharded);
@@ -231,7 +244,8 @@ impl<'a> RegionCall<'a> {
         }
         let locals = region.locals().map_err(R::lift)?;
         let (outcome, again) = body(&locals);
-        let out = O::label(outcome.split()?, &mut labels).map_err(R::lift)?;
+        let value = outcome.split().map_err(|e| located(e, || region.place(&locals)))?;
+        let out = O::label(value, &mut labels).map_err(R::lift)?;
         record::record(&region, locals, std::mem::take(&mut labels.recorded), again).map_err(R::lift)?;
         if region.verifies() {
             verify::verify_results(&region, &labels.done).map_err(R::lift)?;

@@ -88,10 +88,18 @@ pub(super) fn check_agreement<'a>(calls: impl Iterator<Item = (usize, &'a Call)>
     if rest.all(|(_, call)| call.agrees(first)) {
         return Ok(());
     }
-    let report = Report::new("the ranks of a group called different operations");
-    let report = calls.fold(report, |r, (rank, call)| r.offender(format!("rank {rank}: {call}")));
-    Err(Error::Mismatch(
-        report
-            .advice("make every rank of the group call the same operation, with the same arguments, in the same order"),
-    ))
+    let only_shapes = calls.clone().all(|(_, call)| Call { shape: first.shape.clone(), ..call.clone() }.agrees(first));
+    let (what, advice) = if only_shapes {
+        (
+            "the ranks of a group give different shapes for one operation",
+            "a tensor of uneven pieces is made by `DTensor::from_local_ragged`, or by a region with `ragged` in its `out`",
+        )
+    } else {
+        (
+            "the ranks of a group called different operations",
+            "make every rank of the group call the same operation, with the same arguments, in the same order",
+        )
+    };
+    let report = calls.fold(Report::new(what), |r, (rank, call)| r.offender(format!("rank {rank}: {call}")));
+    Err(Error::Mismatch(report.advice(advice)))
 }

@@ -66,9 +66,16 @@ impl DeviceMesh {
         self.0.world.bind(self.0.mesh.at(name, index)?)
     }
 
-    /// Whether both are the same mesh with names that say the same.
+    /// Whether both are the same mesh of one world, with names that say the same.
     pub(crate) fn is_same(&self, other: &DeviceMesh) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.mesh == other.0.mesh && self.0.mesh.names_agree(&other.0.mesh))
+        let (a, b) = (&*self.0, &*other.0);
+        Arc::ptr_eq(&self.0, &other.0) || (a.world.is_same(&b.world) && a.mesh == b.mesh && a.mesh.names_agree(&b.mesh))
+    }
+
+    /// The mesh in words, in a message that says how it differs from `other`.
+    pub(crate) fn unlike(&self, other: &DeviceMesh) -> String {
+        let world = if self.0.world.is_same(&other.0.world) { "" } else { " of another launch" };
+        format!("{self}{world}")
     }
 
     /// This rank's coordinates.
@@ -125,8 +132,8 @@ pub(crate) fn require_same(doing: impl FnOnce() -> String, meshes: [&DeviceMesh;
     Err(Error::Mesh(
         Report::new(format!("{}: the operands live on different meshes", doing()))
             .offender(a.to_string())
-            .offender(b.to_string())
-            .advice("put them on one mesh: the same ranks, shape and axis names"),
+            .offender(b.unlike(a))
+            .advice("put them on one mesh of one launch: the same ranks, shape and axis names"),
     ))
 }
 

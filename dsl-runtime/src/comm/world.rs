@@ -96,6 +96,15 @@ impl World {
         Ok(DeviceMesh::new(self.clone(), mesh))
     }
 
+    /// Whether both are of one program: tensors of different launches cannot meet.
+    pub(super) fn is_same(&self, other: &World) -> bool {
+        match (&self.engine, &other.engine) {
+            (Engine::Threads(a), Engine::Threads(b)) => Arc::ptr_eq(a, b),
+            (Engine::Fake, Engine::Fake) => true,
+            _ => false,
+        }
+    }
+
     /// This rank's membership in the group of all ranks of `mesh`, at position `me`.
     pub(super) fn group(&self, mesh: &Mesh, me: usize) -> Arc<dyn Transport> {
         match &self.engine {

@@ -14,13 +14,14 @@ use crate::mesh::flatten;
 use crate::placement::{Placement, Placements};
 use crate::plan::Routes;
 use crate::shard::Dims;
-use crate::spec::{AxisList, Spec, Typed};
+use crate::spec::{AxisList, Ragged, Spec, Typed};
 
 impl DTensor {
     /// Labels each rank's `local` tensor as its piece of a global one. No communication.
     ///
     /// The length of a sharded dimension is the local length times the sizes of the axes that shard it, so all ranks must
-    /// hold equal shapes; see [`from_local_of`](DTensor::from_local_of) otherwise. A rank outside the mesh gets an absent
+    /// hold equal shapes; otherwise see [`from_local_ragged`](DTensor::from_local_ragged), or
+    /// [`from_local_of`](DTensor::from_local_of) for pieces that follow the ceil-chunk rule. A rank outside the mesh gets an absent
     /// tensor, whatever `local` is, and does not learn its shape and element type.
     ///
     /// # Errors
@@ -41,8 +42,49 @@ impl DTensor {
         Ok(DTensor::within(spec, mesh, local))
     }
 
-    /// Labels each rank's `local` tensor as its piece of a global tensor of the given shape, which need not divide evenly.
-    /// No communication.
+    /// Labels each rank's `local` tensor as its piece of a global one, whatever the lengths of the sharded dimensions, which
+    /// the ranks exchange: such as the rows that each rank's data loader has read. Other dimensions must be equal.
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use local_map::prelude::*;
+    /// use local_map::Result;
+    /// let shapes = launch(3, |world| -> Result<Vec<usize>> {
+    ///     let mesh = world.mesh([("dp", 3)])?;
+    ///     let rows = [5, 0, 2][world.rank()];
+    ///     let x = DTensor::from_local_ragged(Tensor::zeros((rows, 4), DType::F32, &Device::Cpu)?, &mesh, &[Shard(0)])?;
+    ///     Ok(x.shape()?.to_vec())
+    /// })?;
+    /// assert_eq!(shapes, [[7, 4]; 3]);
+    /// # Ok::<(), local_map::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The placements do not fit the tensor or the mesh; another rank failed, disagrees or does not come.
+    #[track_caller]
+    pub fn from_local_ragged(local: Tensor, mesh: &DeviceMesh, placements: &[Placement]) -> Result<DTensor> {
+        let site = Location::caller();
+        if mesh.coordinate().is_none() {
+            return absent(mesh, placements);
+        }
+        // Checks the placements before the exchange.
+        let even = Spec::new((**mesh).clone(), placements, local.dims(), local.dtype())?;
+        let mut shape: Dims = local.dims().into();
+        let mut ragged = Vec::new();
+        for dim in 0..shape.len() {
+            let axes = even.axes_of(dim);
+            if !axes.is_empty() {
+                let lens = gathered_lengths(mesh, &axes, shape[dim], site)?;
+                shape[dim] = lens.iter().sum();
+                ragged.push(Ragged { dim, lens });
+            }
+        }
+        let spec = Spec::ragged((**mesh).clone(), placements, &shape, local.dtype(), ragged)?;
+        Ok(DTensor::within(spec, mesh, local))
+    }
+
+    /// Labels each rank's `local` tensor as its piece of a global tensor of the given shape, cut by the ceil-chunk rule, which
+    /// need not divide it evenly. No communication.
     ///
     /// # Errors
     /// The placements do not fit, or `local` is not the piece that this rank must hold.
@@ -230,6 +272,20 @@ fn wrong_piece(spec: &Spec, mesh: &DeviceMesh, local: &Tensor, expected: &[usize
         Report::new(format!("rank {rank}: the local tensor is not its piece of {spec}"))
             .on(mesh)
             .offender(format!("the local tensor is {given}, required {expected:?}"))
-            .advice("cut the piece with `DTensor::shard`, or give the global shape that the pieces make up"),
+            .advice("cut the piece with `DTensor::shard`; pieces of other lengths are labelled by `from_local_ragged`"),
     )
+}
+
+/// The lengths that the ranks along `axes` have, in the order of their positions.
+pub(crate) fn gathered_lengths(
+    mesh: &DeviceMesh,
+    axes: &[usize],
+    len: usize,
+    site: &'static Location<'static>,
+) -> Result<Arc<[usize]>> {
+    let names: Vec<String> = axes.iter().map(|&a| mesh.name(a)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mine = Tensor::new(&[len as i64], &Device::Cpu)?;
+    let lens: Vec<i64> = mesh.communicator(&names)?.all_gather_at(&mine, 0, site)?.to_vec1()?;
+    Ok(lens.into_iter().map(|len| len as usize).collect())
 }

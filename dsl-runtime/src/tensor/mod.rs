@@ -23,6 +23,7 @@ use crate::placement::types::Dyn;
 use crate::spec::Spec;
 
 pub use collectives::Communicator;
+pub(crate) use create::gathered_lengths;
 pub use edge::no_grad;
 pub(crate) use edge::{Edge, Kind, Node, Pulled, Rule, is_recording};
 pub(crate) use storage::digest;

@@ -250,16 +250,28 @@ fn with_error<T>((line, outcome): Called<T>) -> (u32, Error) {
 /// Every rank was told of all calls with their lines, in these words.
 fn assert_named(told: &[(u32, String)], first: &str, second: &str) {
     let place = |rank: usize| format!("at {}:{}:", file!(), told[rank].0);
+    // The shape stands in the first brackets; later ones hold lengths.
+    let without_shape =
+        |call: &str| -> Vec<String> { call.splitn(3, ['[', ']']).step_by(2).map(str::to_owned).collect() };
+    let (headline, advice) = if without_shape(first) == without_shape(second) {
+        (
+            "the ranks of a group give different shapes for one operation",
+            "  a tensor of uneven pieces is made by `DTensor::from_local_ragged`, or by a region with `ragged` in its `out`",
+        )
+    } else {
+        (
+            "the ranks of a group called different operations",
+            "  make every rank of the group call the same operation, with the same arguments, in the same order",
+        )
+    };
     for (_, message) in told {
         let lines: Vec<&str> = message.lines().collect();
-        assert_eq!(lines[0], "the ranks of a group called different operations");
+        assert_eq!(lines[0], headline);
         for (rank, call) in [first, second, first].into_iter().enumerate() {
             let line = lines[1 + rank];
             assert!(line.starts_with(&format!("  - rank {rank}: {call} ")), "{message}");
             assert!(line.contains(&place(rank)), "{message}");
         }
-        let advice =
-            "  make every rank of the group call the same operation, with the same arguments, in the same order";
         assert_eq!(lines[4..], [advice]);
     }
 }

@@ -58,7 +58,7 @@ impl Held for Borrowed {
 impl<'a> Argument<'a> for DTensor {
     type Held = Owned;
     fn hold(self, call: &mut RegionCall<'a>, param: usize) -> Owned {
-        Owned(call.hold(param, Input::Owned(self)))
+        Owned(call.hold(param, Input::Owned(Box::new(self))))
     }
 }
 
@@ -86,7 +86,7 @@ impl Held for Slice {
 impl<'a> Argument<'a> for Vec<DTensor> {
     type Held = Many;
     fn hold(self, call: &mut RegionCall<'a>, param: usize) -> Many {
-        Many(call.hold_all(param, self.into_iter().map(Input::Owned)))
+        Many(call.hold_all(param, self.into_iter().map(|tensor| Input::Owned(Box::new(tensor)))))
     }
 }
 

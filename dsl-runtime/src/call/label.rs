@@ -81,10 +81,17 @@ impl Labelling<'_> {
             return gathered_lengths(mesh, axes, len, self.region.site).map(Length::Ragged);
         }
         let local = self.local.dims()[dim];
-        let inputs = self.inputs_cut_alike(placements, dim, axes);
-        let Some(&(spec, input_dim)) = inputs.iter().find(|(spec, dim)| !spec.is_even(*dim)) else {
+        let evenly = || {
             let parts: usize = axes.iter().map(|&a| self.region.mesh.sizes()[a]).product();
-            return Ok(Length::Chunked(local.saturating_mul(parts)));
+            Ok(Length::Chunked(local.saturating_mul(parts)))
+        };
+        let uneven = |(spec, dim): &(&Spec, usize)| !spec.is_even(*dim);
+        if !self.inputs_cut_by(axes).any(|input| uneven(&input)) {
+            return evenly();
+        }
+        let inputs = self.inputs_cut_alike(placements, dim, axes);
+        let Some(&(spec, input_dim)) = inputs.iter().find(|input| uneven(input)) else {
+            return evenly();
         };
         if inputs.iter().any(|&(other, other_dim)| !same_cut(spec, input_dim, other, other_dim)) {
             return Err(self.undecided(dim, "the inputs along these axes have different lengths, not all even"));
@@ -101,16 +108,26 @@ impl Labelling<'_> {
         })
     }
 
+    /// The input dimensions that exactly these axes cut.
+    fn inputs_cut_by<'s>(&'s self, axes: &'s AxisList) -> impl Iterator<Item = (&'s Spec, usize)> {
+        let specs = self.region.inputs.iter().filter_map(|handed| handed.tensor.spec().ok());
+        let dims = specs.flat_map(|spec| (0..spec.shape().len()).map(move |dim| (spec, dim)));
+        dims.filter(move |(spec, dim)| spec.axes_of(*dim) == *axes)
+    }
+
     /// The input dimensions that are sharded by exactly the axes that shard this one, as they are written. Where there is none,
     /// those that the same axes cut: an axis of size 1 cuts nothing.
-    fn inputs_cut_alike(&self, placements: &Placements, dim: usize, axes: &AxisList) -> SmallVec<[(&Spec, usize); 4]> {
+    fn inputs_cut_alike<'s>(
+        &'s self,
+        placements: &Placements,
+        dim: usize,
+        axes: &'s AxisList,
+    ) -> SmallVec<[(&'s Spec, usize); 4]> {
         let written = |placements: &Placements, dim: usize| -> AxisList {
             let all = placements.iter().enumerate();
             all.filter(|(_, p)| p.shard_dim() == Some(dim)).map(|(axis, _)| axis).collect()
         };
-        let specs = self.region.inputs.iter().filter_map(|handed| handed.tensor.spec().ok());
-        let dims = specs.flat_map(|spec| (0..spec.shape().len()).map(move |dim| (spec, dim)));
-        let cut: SmallVec<[(&Spec, usize); 4]> = dims.filter(|(spec, dim)| spec.axes_of(*dim) == *axes).collect();
+        let cut: SmallVec<[(&Spec, usize); 4]> = self.inputs_cut_by(axes).collect();
         let ours = written(placements, dim);
         let alike = |(spec, dim): &&(&Spec, usize)| written(spec.placements(), *dim) == ours;
         let exactly: SmallVec<[(&Spec, usize); 4]> = cut.iter().filter(alike).copied().collect();

@@ -39,7 +39,8 @@ pub(super) struct Handed<'a> {
 /// A distributed tensor, as it was given.
 pub(super) enum Input<'a> {
     Borrowed(&'a DTensor),
-    Owned(DTensor),
+    /// In a box: calls are moved about, and most inputs are borrowed.
+    Owned(Box<DTensor>),
 }
 
 impl Deref for Input<'_> {
@@ -183,7 +184,7 @@ impl<'a> RegionCall<'a> {
                     let param = inputs::param_name(self.spec, &self.inputs[index]);
                     e.within(format_args!("{}: argument `{param}`", self.spec.name))
                 })?;
-                self.inputs[index].tensor = Input::Owned(resharded);
+                self.inputs[index].tensor = Input::Owned(Box::new(resharded));
             }
         }
         self.mesh = Some(mesh);

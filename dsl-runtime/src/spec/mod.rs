@@ -84,10 +84,11 @@ impl Spec {
             ragged: ragged.into_iter().collect(),
         };
         checks::check(&spec)?;
-        // Lengths that follow the rule are not called ragged, so that equal cuts are equal specs.
-        let by_rule = spec.balanced();
-        let cuts = spec.ragged.iter().filter(|r| !by_rule.has_lens(r)).cloned().collect();
-        spec.ragged = cuts;
+        if !spec.ragged.is_empty() {
+            // Lengths that follow the rule are not called ragged, so that equal cuts are equal specs.
+            let by_rule = spec.balanced();
+            spec.ragged.retain(|r| !by_rule.has_lens(r));
+        }
         Ok(spec)
     }
 

@@ -169,7 +169,7 @@
 /// The candle of this crate's tensors: a program that takes it from here cannot have another version.
 pub use candle_core;
 pub use local_map_macros::local_map;
-pub use local_map_runtime::call::Region;
+pub use local_map_runtime::call::{Distribute, Region};
 pub use local_map_runtime::comm::{DeviceMesh, Launch, World, launch};
 pub use local_map_runtime::error::{Error, Report, Result};
 pub use local_map_runtime::grad::{Gradients, Param};

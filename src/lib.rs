@@ -46,6 +46,7 @@
 //! * [`Placement`] and [`ReduceOp`] are values; [`types`] has the same names as types.
 //! * [`Param`] is a tensor to be trained, [`Gradients`] what backward gives, [`no_grad`] runs code that needs none.
 //! * [`Region`] is the context of a body: its place in the mesh, collectives that are differentiated, seeds.
+//! * [`Distribute`] is for structs of tensors, [`local_layer`] for their methods.
 //! * [`Communicator`] has collectives on plain tensors, for code beside regions.
 //! * [`Plan`] is what a reshard will do; [`DTensor::explain`] prints it.
 //! * [`ops`] has functions for bodies that must also run on an empty shard.
@@ -158,6 +159,49 @@
 //!   trades time for memory.
 //! * What cannot be differentiated (`Partial` of `Prod`, `Any` or `All`) is an error when it is recorded, not in backward.
 //!
+//! # Layers
+//!
+//! A struct of tensors with `#[derive(Distribute)]` can be given a method that is a region, by [`local_layer`]: the struct's own
+//! tensors are inputs, too. Structs nest; [`parameters`](Distribute::parameters) lists what an optimizer steps, by name.
+//!
+//! ```
+//! use candle_core::{DType, Device, Result, Tensor};
+//! use local_map::prelude::*;
+//!
+//! /// The columns of `up` and the rows of `down` are spread over the ranks.
+//! #[derive(Distribute)]
+//! struct Mlp<T = DTensor> {
+//!     #[place(Shard(1))]
+//!     up: T,
+//!     #[place(Shard(0))]
+//!     down: T,
+//!     scale: f64,
+//! }
+//!
+//! #[local_layer(in = [[Replicate]], out = [Partial(Sum)])]
+//! impl Mlp<Tensor> {
+//!     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+//!         x.matmul(&self.up)?.sqr()?.matmul(&self.down)? * self.scale
+//!     }
+//! }
+//!
+//! launch(2, |world| -> Result<()> {
+//!     let mesh = world.mesh([("tp", 2)])?;
+//!     let ones = |shape, placement| DTensor::shard(&Tensor::ones(shape, DType::F32, &Device::Cpu)?, &mesh, &[placement]);
+//!     let up = Param::new(&ones((3, 4), Shard(1))?)?.into();
+//!     let down = Param::new(&ones((4, 1), Shard(0))?)?.into();
+//!     let mlp: Mlp = Mlp { up, down, scale: 0.5 }; // the type says what `into` makes: tensors
+//!     let y = mlp.forward(&ones((1, 3), Replicate)?)?.reshard(&[Replicate])?;
+//!     assert_eq!(y.full()?.flatten_all()?.to_vec1::<f32>()?, [18.0]); // 4 columns of 3 squared, by a half
+//!     let gradients = y.backward()?;
+//!     for (name, parameter) in mlp.parameters() {
+//!         assert!(gradients.get(parameter).is_some(), "{name}"); // `up` and `down`
+//!     }
+//!     Ok(())
+//! })?;
+//! # Ok::<(), local_map::Error>(())
+//! ```
+//!
 //! # Environment
 //!
 //! | variable | meaning |
@@ -168,8 +212,8 @@
 
 /// The candle of this crate's tensors: a program that takes it from here cannot have another version.
 pub use candle_core;
-pub use local_map_macros::local_map;
-pub use local_map_runtime::call::Region;
+pub use local_map_macros::{Distribute, local_layer, local_map};
+pub use local_map_runtime::call::{Distribute, Region};
 pub use local_map_runtime::comm::{DeviceMesh, Launch, World, launch};
 pub use local_map_runtime::error::{Error, Report, Result};
 pub use local_map_runtime::grad::{Gradients, Param};
@@ -187,7 +231,8 @@ pub use local_map_runtime::tensor::{Communicator, DTensor, no_grad};
 /// which candle has.
 pub mod prelude {
     pub use crate::{
-        Communicator, DTensor, DeviceMesh, Gradients, Mesh, Param, Region, Spec, World, launch, local_map, no_grad,
+        Communicator, DTensor, DeviceMesh, Distribute, Gradients, Mesh, Param, Region, Spec, World, launch,
+        local_layer, local_map, no_grad,
     };
     pub use local_map_runtime::placement::names::*;
     pub use local_map_runtime::placement::types::{All, Any, Avg, Dyn, Max, Min, Partial, Prod, Replicate, Shard, Sum};

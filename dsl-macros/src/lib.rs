@@ -1,17 +1,22 @@
-//! The `#[local_map]` attribute of the crate `local-map`, which re-exports it: depend on that one.
+//! The macros of the crate `local-map`, which re-exports them: depend on that one.
 //!
-//! One expansion goes through five steps, each in files of its own: the attribute is read (`parse`, `entry`,
+//! One expansion of `#[local_map]` goes through five steps, each in files of its own: the attribute is read (`parse`, `entry`,
 //! `placement`, into `ast`), put beside the function (`function`, `types`, into `model`), held against every rule
 //! (`check`), and written as a wrapper (`binding`, `expand`, `signature`, `table`). A step never stops at a mistake: it notes it and
 //! goes on with its best guess, so that all mistakes appear at once and the rest of the file still compiles.
+//!
+//! `#[local_layer]` (`layer`) makes a function of a method and sends it the same way; `#[derive(Distribute)]` (`distribute`)
+//! reads placements, checks and writes them by the same code.
 
 mod ast;
 mod binding;
 mod check;
+mod distribute;
 mod entry;
 mod errors;
 mod expand;
 mod function;
+mod layer;
 mod model;
 mod parse;
 mod placement;
@@ -213,10 +218,164 @@ pub fn local_map(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -
     attribute(args.into(), item.into()).into()
 }
 
+/// Turns a method of a struct of plain tensors into a *region* over the struct of distributed ones: a layer, with its
+/// parameters.
+///
+/// The struct derives [`Distribute`](macro@Distribute). A call takes each rank's local piece of every tensor in the struct and of every
+/// distributed argument, runs the method on these locals, and labels what it returns.
+///
+/// ```text
+/// #[derive(Distribute)]
+/// struct Mlp<T = DTensor> {
+///     #[place(Shard(1))]
+///     up: T,
+///     #[place(Shard(0))]
+///     down: T,
+/// }
+///
+/// #[local_layer(in = [[Replicate]], out = [Partial(Sum)])]
+/// impl Mlp<Tensor> {
+///     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+///         x.matmul(&self.up)?.gelu()?.matmul(&self.down)
+///     }
+/// }
+/// ```
+///
+/// Callers with an `Mlp`, which is an `Mlp<DTensor>`, see `fn forward(&self, x: &DTensor) -> Result<DTensor>`.
+///
+/// # Keys and flags
+///
+/// Those of [`local_map`](macro@local_map), except for `recompute`, which is not available here yet. `in` and `grad` have one entry
+/// per parameter: `self` and the context take none. The tensors of the struct are placed as their own `#[place(..)]` says,
+/// resharded if the attribute has `reshard`, and give the region its mesh, so `mesh` is rarely needed. Their gradients are labelled by
+/// default.
+///
+/// # The block
+///
+/// An `impl` of the struct itself, not of a trait, in which exactly one function takes `self`, as `&self`. Functions without
+/// `self`, constants, generics and `where` are welcome. The last type argument that is a `Tensor` becomes a `DTensor`. The
+/// method's parameters and its result may be all that [`local_map`](macro@local_map) takes, but without `#[cfg]` on a parameter.
+///
+/// Within the block, `self` and `Self` are the struct over plain tensors, also where its method calls another layer's in a field: that
+/// is then a plain call. Further methods over plain tensors go into other `impl` blocks, which need no attribute.
+///
+/// # Expansion
+///
+/// The block stays as it is. Beside it stands, with the same docs and attributes:
+///
+/// ```text
+/// impl Mlp<DTensor> {
+///     #[track_caller]
+///     pub fn forward(&self, x: &DTensor) -> Result<DTensor> {
+///         static REGION: RegionSpec = RegionSpec::new(
+///             "Mlp::forward",
+///             &[Param::placed("x", &[Want::Replicate])],
+///             &[Out::Placed(&[Want::Partial(Op::Sum)])],
+///         );
+///         let mut call = REGION.call();
+///         let layer = call.layer(self);       // hands over `up` and `down`
+///         let input = call.input(0, x);
+///         call.ready()?;
+///         call.run(|locals| -> Result<Tensor> {
+///             let layer = locals.layer(layer);
+///             let x: &Tensor = locals.take(input);
+///             <Mlp<Tensor>>::forward(&layer, x)
+///         })
+///     }
+/// }
+/// ```
+///
+/// # Errors
+///
+/// When the program is compiled: what is no `impl` block or one of a trait; no method, several, or one that does not take `&self`;
+/// a struct without a `Tensor` among its arguments; `recompute`; and all that [`local_map`](macro@local_map) notes. A
+/// struct that does not derive `Distribute` is the compiler's to report, on the struct's name.
+///
+/// When it is called: as for [`local_map`](macro@local_map). A field that is placed otherwise is named: "Mlp::forward: argument `up` is
+/// not placed as `in` requires".
+#[proc_macro_attribute]
+pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    reported(|errors| layer::expansion(args.into(), item.into(), errors)).into()
+}
+
+/// Makes a struct of tensors one that regions take apart and put together again: a layer with its parameters, or a model
+/// of such layers.
+///
+/// The struct's last type parameter stands for the tensors: it is `DTensor` outside of regions and candle's `Tensor` within.
+///
+/// ```text
+/// #[derive(Distribute)]
+/// struct Mlp<T = DTensor> {
+///     #[place(Shard(1))]
+///     up: T,                  // one placement per mesh axis, as in an entry of `in`
+///     #[place(Shard(0))]
+///     bias: Option<T>,
+///     scale: T,               // any placements
+///     inner: Block<T>,        // another struct that derives `Distribute`
+///     blocks: Vec<Block<T>>,
+///     act: Activation,        // does not mention `T`: ordinary, and cloned into the body's struct
+/// }
+/// ```
+///
+/// Methods over its distributed tensors come from [`local_layer`](macro@local_layer). `parameters()`, of the trait, gives
+/// the tensors that need a gradient by name: `up`, `inner.weight`, `blocks.0.weight`.
+///
+/// # Attributes
+///
+/// | written | meaning |
+/// |---|---|
+/// | `#[place(placement, ..)]` on a field | regions need its tensors placed so: the field is `T`, or `Option`s and `Vec`s of it |
+/// | `#[local_map(crate = path)]` on the struct, below the derive | where `local_map` is found, when it is renamed |
+///
+/// # Structs
+///
+/// With named fields or a tuple's, whose names are numbers. Other parameters, lifetimes and `where` clauses are kept, and
+/// what they say of `T` must hold for `DTensor` and for `Tensor`. Ordinary fields are `Clone`, and so must every other type
+/// parameter be, as with `#[derive(Clone)]`.
+///
+/// A parameter's default counts in types only: where the fields' types are inferred, as with `up: param.into()`, name the struct's,
+/// as in `let mlp: Mlp = Mlp { .. }`.
+///
+/// # Expansion
+///
+/// ```text
+/// impl Distribute for Mlp<DTensor> {
+///     type Local = Mlp<Tensor>;
+///     fn hand_over<'a>(&'a self, call: &mut RegionCall<'a>, _: &'static Param) {
+///         static FIELDS: [Param; 5] = [Param::placed("up", &[Want::Shard(1)]), .., Param::any("blocks")];
+///         Distribute::hand_over(&self.up, call, &FIELDS[0]);
+///         ..
+///     }
+///     fn localize(&self, next: &mut dyn FnMut() -> Tensor) -> Mlp<Tensor> {
+///         Mlp { up: Distribute::localize(&self.up, next), .., act: Clone::clone(&self.act) }
+///     }
+///     fn visit<'a>(&'a self, path: &str, each: &mut dyn FnMut(&str, &'a DTensor)) {
+///         Distribute::visit(&self.up, &joined(path, "up"), each);
+///         ..
+///     }
+/// }
+/// ```
+///
+/// # Errors
+///
+/// When the program is compiled, all at once: an enum or a union; no type parameter; `#[place(..)]` on a field that does not mention
+/// it, or on one of another struct, or twice; placements that are wrong in `in`, too; lists of different lengths; tensors in
+/// arrays, tuples or behind references. A field's struct that does not derive `Distribute`, and an ordinary field that is not
+/// `Clone`, are the compiler's to report, on the field's type.
+#[proc_macro_derive(Distribute, attributes(place, local_map))]
+pub fn distribute(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    reported(|errors| distribute::expansion(item.into(), errors)).into()
+}
+
 /// Expands the attribute; mistakes come out as `compile_error!`s beside the item.
 fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
+    reported(|errors| expansion(args, item, errors))
+}
+
+/// The expansion, and a `compile_error!` for each mistake that was noted.
+fn reported(expansion: impl FnOnce(&mut Errors) -> TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let item = expansion(args, item, &mut errors);
+    let item = expansion(&mut errors);
     let errors = errors.into_error().map(syn::Error::into_compile_error);
     quote!(#errors #item)
 }

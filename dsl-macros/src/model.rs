@@ -3,10 +3,9 @@
 
 use crate::ast::{Args, Entry, List, Outputs};
 use crate::function::{Function, parameter_name};
-use crate::tokens::located;
+use crate::layer;
 use crate::types::{self, Class};
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
 use syn::{PatType, ReturnType, Type};
 
 /// One annotated function.
@@ -17,6 +16,8 @@ pub(crate) struct Region<'a> {
     pub(crate) parameters: Vec<Parameter<'a>>,
     pub(crate) result: Returned,
     pub(crate) outputs: Labels<'a>,
+    /// The struct over plain tensors, of a layer's method.
+    pub(crate) layer: Option<&'a Type>,
 }
 
 /// One parameter and what the attribute says of it.
@@ -98,16 +99,25 @@ impl<'a> Region<'a> {
         let parameters = parameters(args, function);
         let result = returned(&function.sig.output);
         let outputs = labels(args.outputs.as_ref(), result.value());
-        Region { args, function, parameters, result, outputs }
+        Region { args, function, parameters, result, outputs, layer: None }
+    }
+
+    /// The method of a layer, whose struct over plain tensors this is: its tensors are inputs, too.
+    pub(crate) fn of_layer(args: &'a Args, function: &'a Function, local: &'a Type) -> Self {
+        Region { layer: Some(local), ..Region::new(args, function) }
+    }
+
+    /// What errors of a call begin with.
+    pub(crate) fn title(&self) -> String {
+        match self.layer {
+            Some(local) => format!("{}::{}", layer::name(local), self.function.name()),
+            None => self.function.name(),
+        }
     }
 
     /// The path of the facade crate, as if written at `span`: errors about what follows it appear there.
     pub(crate) fn krate(&self, span: Span) -> TokenStream {
-        let path = match &self.args.krate {
-            Some(path) => quote!(#path),
-            None => quote!(::local_map),
-        };
-        located(path, span)
+        layer::krate(self.args.krate.as_ref(), span)
     }
 
     /// The distributed parameters, in order.

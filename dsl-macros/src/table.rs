@@ -11,7 +11,7 @@ use syn::Meta;
 pub(crate) fn region(region: &Region, bindings: &Bindings) -> TokenStream {
     let krate = region.krate(Span::mixed_site());
     let private = quote!(#krate::__private);
-    let name = region.function.name();
+    let name = region.title();
     let params = bindings.inputs.iter().map(|input| param(input, &private));
     let outs: Vec<TokenStream> = match &region.outputs {
         Labels::Whole(label) => vec![out(label, &private)],
@@ -82,7 +82,8 @@ fn out(label: &Label, private: &TokenStream) -> TokenStream {
     }
 }
 
-fn wants(list: &List, private: &TokenStream) -> TokenStream {
+/// `&[Want::Shard(0), ..]`
+pub(crate) fn wants(list: &List, private: &TokenStream) -> TokenStream {
     let wants = list.placements.iter().map(|placement| want(placement, private));
     quote!(&[#(#wants),*])
 }

@@ -45,6 +45,34 @@ pub(crate) fn located(stream: TokenStream, span: Span) -> TokenStream {
     located.collect()
 }
 
+/// `stream` with what `replacement` gives for an identifier and the token behind it, at any depth; not for one behind `::`,
+/// which is a name within something else.
+pub(crate) fn replaced(
+    stream: TokenStream,
+    replacement: &dyn Fn(&proc_macro2::Ident, Option<&TokenTree>) -> Option<TokenStream>,
+) -> TokenStream {
+    let mut out = TokenStream::new();
+    let mut colons = 0;
+    let mut trees = stream.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        let behind_colons = colons == 2;
+        colons = if is_punct(&tree, ':') { colons + 1 } else { 0 };
+        match tree {
+            TokenTree::Group(group) => {
+                let mut inner = Group::new(group.delimiter(), replaced(group.stream(), replacement));
+                inner.set_span(group.span());
+                out.extend([TokenTree::Group(inner)]);
+            }
+            TokenTree::Ident(ident) => match replacement(&ident, trees.peek()).filter(|_| !behind_colons) {
+                Some(tokens) => out.extend(tokens),
+                None => out.extend([TokenTree::Ident(ident)]),
+            },
+            tree => out.extend([tree]),
+        }
+    }
+    out
+}
+
 /// Whether `tree` is the punctuation `mark`.
 pub(crate) fn is_punct(tree: &TokenTree, mark: char) -> bool {
     matches!(tree, TokenTree::Punct(punct) if punct.as_char() == mark)

@@ -6,6 +6,8 @@ use proc_macro2::Span;
 
 const EMPTY: &str = "an empty list places nothing: write one placement per mesh axis, or `_`";
 
+const EMPTY_FIELD: &str = "an empty list places nothing: write one placement per mesh axis, or no `#[place(..)]`";
+
 /// Notes mistakes in the lists of `in`, `out` and `grad`.
 pub(crate) fn check(args: &Args, errors: &mut Errors) {
     let (inputs, grads) = (parameter_lists(args.inputs.as_ref()), parameter_lists(args.grads.as_ref()));
@@ -19,6 +21,16 @@ pub(crate) fn check(args: &Args, errors: &mut Errors) {
         errors.at(list.span, EMPTY);
     }
     same_axis_count(&lists, errors);
+}
+
+/// Notes mistakes in the lists of a struct's fields.
+pub(crate) fn fields(fields: &[&List], errors: &mut Errors) {
+    fields.iter().for_each(|list| nothing_ragged(list, "a field brings its lengths along", errors));
+    fields.iter().for_each(|list| reductions_commute(list, errors));
+    for list in fields.iter().filter(|list| list.placements.is_empty()) {
+        errors.at(list.span, EMPTY_FIELD);
+    }
+    same_axis_count(fields, errors);
 }
 
 fn parameter_lists(inputs: Option<&Inputs>) -> Vec<&List> {

@@ -8,7 +8,7 @@ mod lists;
 mod outputs;
 mod recompute;
 
-use crate::ast::{Entries, Entry};
+use crate::ast::{Entries, Entry, List};
 use crate::errors::{Errors, counted, listed};
 use crate::model::{Parameter, Region};
 
@@ -26,6 +26,11 @@ pub(crate) fn all(region: &Region, errors: &mut Errors) {
     if can_be_region && inputs_are_sound {
         outputs::mesh_is_known(region, errors);
     }
+}
+
+/// Notes all that is wrong with the placements of a struct's fields.
+pub(crate) fn fields(fields: &[&List], errors: &mut Errors) {
+    lists::fields(fields, errors);
 }
 
 /// The number of entries that `in` and `grad` need.

@@ -130,7 +130,7 @@ fn can_be_labelled(ty: &Type, span: Span, errors: &mut Errors) {
 
 /// A region needs a mesh, from an input or from `mesh`.
 pub(crate) fn mesh_is_known(region: &Region, errors: &mut Errors) {
-    if !matches!(region.args.mesh, Mesh::Absent) || region.inputs().next().is_some() {
+    if !matches!(region.args.mesh, Mesh::Absent) || region.inputs().next().is_some() || region.layer.is_some() {
         return;
     }
     let name = region.function.name();

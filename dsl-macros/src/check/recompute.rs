@@ -7,11 +7,17 @@ use crate::types;
 
 const METHOD: &str = "`recompute` is not available on methods yet: take what the body needs as parameters";
 
+const LAYER: &str = "`recompute` is not available on layers yet, as backward could not keep the struct: leave it out, or write a \
+                     function with `#[local_map(.., recompute)]` that takes the layer's tensors as parameters";
+
 /// Notes what cannot be kept; with unsound inputs nobody knows which parameters are.
 pub(crate) fn check(region: &Region, inputs_are_sound: bool, errors: &mut Errors) {
     let Some(flag) = region.args.recompute else {
         return;
     };
+    if region.layer.is_some() {
+        return errors.at(flag, LAYER);
+    }
     if region.function.sig.receiver().is_some() {
         errors.at(flag, METHOD);
     }

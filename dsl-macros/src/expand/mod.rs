@@ -46,6 +46,7 @@ mod recompute;
 use crate::ast::Mesh;
 use crate::binding::{Binding, Bindings};
 use crate::function::Body;
+use crate::layer;
 use crate::model::{Label, Labels, Region, Returned};
 use crate::signature;
 use crate::table;
@@ -98,6 +99,7 @@ fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {
     let inputs = &bindings.inputs;
     let region_table = table::region(region, bindings);
     let call = call(region);
+    let layer = layer::hand_over(region);
     let hand_over = inputs.iter().enumerate().map(|(at, input)| hand_over(at, input, inputs));
     let can_be_kept = bindings.kept.iter().map(|kept| recompute::can_be_kept(region, kept));
     let ready = quote_spanned!(here=> __call.ready()?;);
@@ -108,6 +110,7 @@ fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {
     let statements = quote! {
         #region_table
         #call
+        #layer
         #(#hand_over)*
         #(#can_be_kept)*
         #ready
@@ -120,12 +123,14 @@ fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {
 }
 
 fn run(region: &Region, bindings: &Bindings, body: &Body, here: Span) -> TokenStream {
+    let layer = region.layer.map(layer::take);
     let take = bindings.inputs.iter().map(take);
     let supply = bindings.contexts.iter().map(supply);
     let (markers, ty, block) = (markers(region, here), closure_type(region), &body.block);
     // The body keeps its braces, so that its items do not shadow the types above it, and the author's spans.
     quote_spanned! {here=>
         __call.run::<#markers, _, _>(|__locals| -> #ty {
+            #layer
             #(#take)*
             #(#supply)*
             #[allow(unused_braces)]

@@ -4,6 +4,7 @@
 mod expansion;
 mod fuzz;
 mod gradients;
+mod layers;
 mod recovery;
 mod rules;
 mod syntax;

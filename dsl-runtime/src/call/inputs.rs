@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::region::{Handed, RegionCall};
-use super::spec::{RegionSpec, Want, Wanted};
+use super::spec::{Want, Wanted};
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements};
@@ -33,7 +33,7 @@ fn different_meshes(call: &RegionCall<'_>) -> Error {
     let given = call.mesh.iter().map(|mesh| format!("`mesh`: {mesh}"));
     let inputs = call.inputs.iter().map(|handed| {
         let first = call.mesh.as_ref().unwrap_or(call.inputs[0].tensor.mesh());
-        format!("`{}`: {}", param_name(call.spec, handed), handed.tensor.mesh().unlike(first))
+        format!("`{}`: {}", param_name(handed), handed.tensor.mesh().unlike(first))
     });
     let report = given.chain(inputs).fold(report, Report::offender);
     Error::Mesh(
@@ -42,9 +42,8 @@ fn different_meshes(call: &RegionCall<'_>) -> Error {
 }
 
 /// The argument as its author would write it: `x`, or `xs[1]`.
-pub(super) fn param_name(spec: &RegionSpec, handed: &Handed<'_>) -> String {
-    let name = spec.params.get(handed.param).map_or("?", |param| param.name);
-    handed.element.iter().fold(name.to_owned(), |name, index| format!("{name}[{index}]"))
+pub(super) fn param_name(handed: &Handed<'_>) -> String {
+    handed.element.iter().fold(handed.param.name.to_owned(), |name, index| format!("{name}[{index}]"))
 }
 
 /// What is wrong with one input.
@@ -61,7 +60,7 @@ pub(super) fn check(call: &RegionCall<'_>, mesh: &DeviceMesh) -> Result<Misplace
     let mut impossible = false;
     let mut lines: SmallVec<[(usize, String); 2]> = SmallVec::new();
     for (index, handed) in call.inputs.iter().enumerate() {
-        let wanted = call.spec.params.get(handed.param).and_then(|p| p.wanted);
+        let wanted = handed.param.wanted;
         match wanted.and_then(|wanted| fault(handed, wanted, mesh)) {
             None => {}
             Some(Fault::Impossible(line)) => {
@@ -124,18 +123,17 @@ fn differs(handed: &Handed<'_>, wanted: &Placements, mesh: &DeviceMesh) -> Strin
 
 fn refused(call: &RegionCall<'_>, mesh: &DeviceMesh, lines: &[(usize, String)], impossible: bool) -> Error {
     let name = call.spec.name;
-    let names: Vec<String> =
-        lines.iter().map(|(index, _)| format!("`{}`", param_name(call.spec, &call.inputs[*index]))).collect();
+    let names: Vec<String> = lines.iter().map(|(index, _)| format!("`{}`", param_name(&call.inputs[*index]))).collect();
     let (argument, are) = if names.len() == 1 { ("argument", "is") } else { ("arguments", "are") };
     let report = Report::new(format!("{name}: {argument} {} {are} not placed as `in` requires", names.join(", ")));
     let report = lines.iter().fold(report.on(mesh), |report, (index, line)| {
         let handed = &call.inputs[*index];
-        report.offender(format!("{}: {}, {line}", param_name(call.spec, handed), described(handed)))
+        report.offender(format!("{}: {}, {line}", param_name(handed), described(handed)))
     });
     Error::Placement(if impossible {
         report.advice("correct the attribute's `in`, or give a tensor and a mesh that it fits")
     } else {
-        let first = param_name(call.spec, &call.inputs[lines[0].0]);
+        let first = param_name(&call.inputs[lines[0].0]);
         report.advice(format!("add `reshard` to the attribute, or call {first}.reshard(..) first"))
     })
 }

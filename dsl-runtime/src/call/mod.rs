@@ -7,6 +7,7 @@ mod context;
 mod crossing;
 mod inputs;
 mod label;
+mod layer;
 mod outcome;
 mod outputs;
 mod record;
@@ -17,6 +18,7 @@ mod verify;
 
 pub use argument::{Argument, Held};
 pub use context::Region;
+pub use layer::{Distribute, HeldLayer, joined};
 pub use outcome::Outcome;
 pub use outputs::{Detached, Dist, Distributable, Labels, Outputs, Plain};
 pub use region::{Locals, RegionCall, kept};

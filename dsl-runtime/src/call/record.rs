@@ -76,10 +76,9 @@ fn input_rule(region: &Running<'_>, input: &Handed<'_>, axes: &[Axis]) -> Result
     if !input.tensor.needs_grad() {
         return Ok(None);
     }
-    let param = super::inputs::param_name(region.spec, input);
+    let param = super::inputs::param_name(input);
     let placements = input.tensor.placements();
-    let override_ = region.spec.grads.get(input.param).copied();
-    let (labels, factor) = super::rule::labels(placements, override_, axes).ok_or_else(|| {
+    let (labels, factor) = super::rule::labels(placements, input.grad, axes).ok_or_else(|| {
         Error::Placement(
             Report::new(format!("{}: argument `{param}` cannot be differentiated", region.spec.name))
                 .on(&region.mesh)

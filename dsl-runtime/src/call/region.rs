@@ -13,7 +13,7 @@ use super::inputs;
 use super::outcome::{Outcome, located};
 use super::outputs::{Labels, Outputs};
 use super::record;
-use super::spec::RegionSpec;
+use super::spec::{Grad, Param, RegionSpec};
 use super::verify;
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
@@ -28,9 +28,10 @@ pub struct RegionCall<'a> {
     pub(super) inputs: SmallVec<[Handed<'a>; 4]>,
 }
 
-/// A distributed tensor and the index of the parameter it was given for.
+/// A distributed tensor and what is declared of the parameter, or field, that it was given for.
 pub(super) struct Handed<'a> {
-    pub(super) param: usize,
+    pub(super) param: &'static Param,
+    pub(super) grad: Grad,
     /// Where it stands in its parameter, if that is a list or a list of lists.
     pub(super) element: SmallVec<[usize; 2]>,
     pub(super) tensor: Input<'a>,
@@ -127,9 +128,7 @@ impl Running<'_> {
         let (name, site) = (self.spec.name, self.site);
         let locals = self.inputs.iter().zip(&locals.tensors);
         let locals: Vec<String> = locals
-            .map(|(input, local)| {
-                format!("{} {}", inputs::param_name(self.spec, input), Typed(local.dtype(), local.dims()))
-            })
+            .map(|(input, local)| format!("{} {}", inputs::param_name(input), Typed(local.dtype(), local.dims())))
             .collect();
         format!("{name}: the body failed, called at {site} with local {}", locals.join(", "))
     }
@@ -151,22 +150,38 @@ impl<'a> RegionCall<'a> {
     }
 
     pub(super) fn hold(&mut self, param: usize, tensor: Input<'a>) -> usize {
-        self.inputs.push(Handed { param, element: SmallVec::new(), tensor });
+        self.push(self.declared(param, SmallVec::new(), tensor))
+    }
+
+    pub(super) fn push(&mut self, handed: Handed<'a>) -> usize {
+        self.inputs.push(handed);
         self.inputs.len() - 1
+    }
+
+    fn declared(&self, param: usize, element: SmallVec<[usize; 2]>, tensor: Input<'a>) -> Handed<'a> {
+        static UNKNOWN: Param = Param::any("?");
+        let grad = self.spec.grads.get(param).copied().unwrap_or(Grad::Default);
+        Handed { param: self.spec.params.get(param).unwrap_or(&UNKNOWN), grad, element, tensor }
     }
 
     /// Hands over the element with this index of a list.
     pub(super) fn hold_element<A: Argument<'a>>(&mut self, param: usize, index: usize, element: A) -> A::Held {
+        self.within_element(index, |call| element.hold(call, param))
+    }
+
+    /// Notes that what `f` hands over belongs to the element with this index of a list.
+    pub(super) fn within_element<T>(&mut self, index: usize, f: impl FnOnce(&mut Self) -> T) -> T {
         let start = self.inputs.len();
-        let held = element.hold(self, param);
+        let held = f(self);
         self.inputs[start..].iter_mut().for_each(|handed| handed.element.insert(0, index));
         held
     }
 
     pub(super) fn hold_all(&mut self, param: usize, tensors: impl Iterator<Item = Input<'a>>) -> Range<usize> {
         let start = self.inputs.len();
-        let handed = |(index, tensor)| Handed { param, element: SmallVec::from_slice(&[index]), tensor };
-        self.inputs.extend(tensors.enumerate().map(handed));
+        for (index, tensor) in tensors.enumerate() {
+            self.push(self.declared(param, SmallVec::from_slice(&[index]), tensor));
+        }
         start..self.inputs.len()
     }
 
@@ -181,7 +196,7 @@ impl<'a> RegionCall<'a> {
             for (index, wanted) in misplaced {
                 let resharded = self.inputs[index].tensor.reshard_at(&wanted, self.site);
                 let resharded = resharded.map_err(|e| {
-                    let param = inputs::param_name(self.spec, &self.inputs[index]);
+                    let param = inputs::param_name(&self.inputs[index]);
                     e.within(format_args!("{}: argument `{param}`", self.spec.name))
                 })?;
                 self.inputs[index].tensor = Input::Owned(Box::new(resharded));

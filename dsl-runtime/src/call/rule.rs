@@ -52,7 +52,7 @@ pub(super) struct OutputRule {
 }
 
 /// The labels of the gradient that a body produces for an input, and its factor; `None` where it is not differentiable.
-pub(super) fn labels(input: &Placements, given: Option<Grad>, axes: &[Axis]) -> Option<(Placements, f64)> {
+pub(super) fn labels(input: &Placements, given: Grad, axes: &[Axis]) -> Option<(Placements, f64)> {
     let mut factor = 1.0;
     let mut labels = Placements::new([]);
     for (placement, axis) in input.iter().zip(axes) {
@@ -61,8 +61,8 @@ pub(super) fn labels(input: &Placements, given: Option<Grad>, axes: &[Axis]) -> 
         labels.push(label);
     }
     match given {
-        Some(Grad::Placed(wanted)) => Some((Placements::new(wanted.iter().map(|w| w.placement())), factor)),
-        _ => Some((labels, factor)),
+        Grad::Placed(wanted) => Some((Placements::new(wanted.iter().map(|w| w.placement())), factor)),
+        Grad::Default => Some((labels, factor)),
     }
 }
 

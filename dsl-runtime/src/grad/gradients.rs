@@ -7,14 +7,13 @@ use candle_core::backprop::GradStore;
 use candle_core::{Tensor, Var};
 
 use super::backward::sum;
-use super::param::Param;
 use crate::error::Result;
 use crate::spec::Spec;
 use crate::tensor::{DTensor, Kind, no_grad};
 
 /// Gradients by the tensor that they belong to.
 ///
-/// Each has the placements of its tensor, except those of parameters that [defer](Param::defer_reduction) their reduction:
+/// Each has the placements of its tensor, except those of parameters that [defer](super::Param::defer_reduction) their reduction:
 /// these stay partial until [`reduce`](Gradients::reduce).
 #[derive(Default)]
 pub struct Gradients {
@@ -36,7 +35,7 @@ impl Gradients {
         self.of_leaves.insert(leaf, Gradient { spec, value });
     }
 
-    /// The gradient of a [`Param`], or of a tensor that [needs one](DTensor::requires_grad); `None` if the differentiated tensor
+    /// The gradient of a [`Param`](super::Param), or of a tensor that [needs one](DTensor::requires_grad); `None` if the differentiated tensor
     /// does not depend on it.
     pub fn get(&self, leaf: &DTensor) -> Option<&DTensor> {
         let edge = leaf.edge()?;
@@ -95,16 +94,22 @@ impl Gradients {
         Ok(())
     }
 
-    /// The gradients as candle's optimizers take them: by each parameter's [variable](Param::var), the local pieces.
+    /// The gradients as candle's optimizers take them: by each parameter's [variable](DTensor::var), the local pieces.
     ///
     /// # Errors
     /// A gradient is still partial: call [`reduce`](Gradients::reduce) first.
-    pub fn to_store<'a>(&self, params: impl IntoIterator<Item = &'a Param>) -> Result<GradStore> {
+    pub fn to_store<'a, P: std::borrow::Borrow<DTensor> + 'a>(
+        &self,
+        params: impl IntoIterator<Item = &'a P>,
+    ) -> Result<GradStore> {
         let mut store = GradStore::default();
         for param in params {
-            if let Some(gradient) = self.get(param) {
-                super::reduce::require_reduced(gradient)?;
-                store.insert(param.var()?.as_tensor(), gradient.to_local()?);
+            let Some(gradient) = self.get(param.borrow()) else { continue };
+            super::reduce::require_reduced(gradient)?;
+            let local = gradient.to_local()?;
+            // An empty piece has nothing to step, and candle's optimizers fail on one.
+            if local.elem_count() > 0 {
+                store.insert(param.borrow().var()?.as_tensor(), local);
             }
         }
         Ok(store)

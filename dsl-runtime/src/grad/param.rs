@@ -18,6 +18,22 @@ impl DTensor {
         self.as_leaf(false)
     }
 
+    /// This rank's piece of a leaf, such as a parameter of a layer, as the variable that candle's optimizers change in place.
+    ///
+    /// # Errors
+    /// The tensor is no leaf, or this rank is outside the mesh.
+    pub fn var(&self) -> Result<Var> {
+        let local = self.local()?;
+        if !self.is_leaf() {
+            return Err(Error::Unsupported(
+                Report::new(format!("{self} is no parameter"))
+                    .advice("make it one with `Param::new` or `requires_grad` before it is used"),
+            ));
+        }
+        // The local tensor is a variable already, which is shared, not copied.
+        Ok(Var::from_tensor(local)?)
+    }
+
     fn as_leaf(&self, deferred: bool) -> Result<DTensor> {
         let spec = self.spec()?;
         let fault = if !spec.dtype().is_float() {
@@ -70,8 +86,13 @@ impl Param {
     /// # Errors
     /// This rank is outside the mesh.
     pub fn var(&self) -> Result<Var> {
-        // The local tensor is a variable already, which is shared, not copied.
-        Ok(Var::from_tensor(self.0.local()?)?)
+        self.0.var()
+    }
+}
+
+impl std::borrow::Borrow<DTensor> for Param {
+    fn borrow(&self) -> &DTensor {
+        &self.0
     }
 }
 
@@ -79,6 +100,13 @@ impl Deref for Param {
     type Target = DTensor;
     fn deref(&self) -> &DTensor {
         &self.0
+    }
+}
+
+/// The tensor, which stays the same leaf: its gradient is found, and an optimizer steps it, under either.
+impl From<Param> for DTensor {
+    fn from(param: Param) -> DTensor {
+        param.0
     }
 }
 

@@ -138,6 +138,11 @@ impl DTensor {
         self.edge.is_some()
     }
 
+    /// Whether its own gradient is wanted: it was made by [`requires_grad`](DTensor::requires_grad), or is a parameter.
+    pub fn is_leaf(&self) -> bool {
+        self.edge.as_ref().is_some_and(|edge| matches!(edge.node.kind, Kind::Leaf { .. }))
+    }
+
     pub(crate) fn edge(&self) -> Option<&Edge> {
         self.edge.as_ref()
     }

@@ -11,7 +11,8 @@ use crate::tensor::DTensor;
 /// A struct of distributed tensors, such as a layer with its parameters: what `#[derive(Distribute)]` implements for the
 /// struct over [`DTensor`].
 ///
-/// Tensors alone, and `Option`s and `Vec`s of what is one, are such structs too.
+/// Tensors alone, and `Option`s and `Vec`s of what is one, are such structs too. Derive it rather than implement it: a struct must
+/// localize exactly the tensors that it hands over, in the same order.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a struct of distributed tensors",
     label = "not a layer",
@@ -42,6 +43,7 @@ pub trait Distribute {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Distribute for DTensor {
     type Local = Tensor;
 
@@ -63,6 +65,7 @@ impl Distribute for DTensor {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<D: Distribute> Distribute for Option<D> {
     type Local = Option<D::Local>;
 
@@ -79,6 +82,7 @@ impl<D: Distribute> Distribute for Option<D> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<D: Distribute> Distribute for Vec<D> {
     type Local = Vec<D::Local>;
 

@@ -56,6 +56,9 @@ macro_rules! elements {
             }
         })*
 
+        /// All these types, in an order that ranks share.
+        pub(crate) const DTYPES: &[candle_core::DType] = &[$(candle_core::DType::$variant),*];
+
         impl HostSlice<'_> {
             /// A hash of the elements' bits.
             pub(crate) fn digest(&self) -> u64 {

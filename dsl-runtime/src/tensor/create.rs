@@ -8,6 +8,7 @@ use candle_core::{DType, Device, Tensor};
 use super::DTensor;
 use super::reshard::described;
 use super::storage::{buffer_of, plain, tensor_of};
+use crate::comm::elements::DTYPES;
 use crate::comm::{Call, DeviceMesh};
 use crate::error::{Error, Report, Result};
 use crate::mesh::flatten;
@@ -193,20 +194,6 @@ fn one_per_axis(mesh: &DeviceMesh, placements: &[Placement]) -> Result<()> {
             .advice("give one placement per axis of the mesh"),
     ))
 }
-
-/// The element types in the order of their codes in a heading.
-const DTYPES: [DType; 10] = [
-    DType::U8,
-    DType::U32,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::BF16,
-    DType::F16,
-    DType::F32,
-    DType::F64,
-    DType::F8E4M3,
-];
 
 /// The most dimensions that a heading can hold.
 const MOST_DIMS: usize = 13;

@@ -1,6 +1,6 @@
 //! The report: what the workloads cost, as a table and as machine-readable rows.
 //!
-//! `cargo bench --bench report -- [-n RANKS] [-w W1,W1b,W2,W3,W5,W6] [--json FILE]`. One sample is a number of back-to-back calls
+//! `cargo bench --bench report -- [-n RANKS] [-w W1,W1b,W2,W3,W4,W5,W6,memory] [--json FILE]`. One sample is a number of back-to-back calls
 //! between two barriers, at least 2 ms long, divided by that number; for several ranks it is the slowest rank's.
 
 #![allow(missing_docs)]
@@ -11,6 +11,10 @@ mod gradients;
 mod keep;
 #[path = "report/measure.rs"]
 mod measure;
+#[path = "report/memory.rs"]
+mod memory;
+#[path = "report/moe.rs"]
+mod moe;
 #[path = "report/regions.rs"]
 mod regions;
 #[path = "report/reshards.rs"]
@@ -22,6 +26,7 @@ mod worlds;
 
 use std::error::Error;
 
+use moe::CHOSEN;
 use rows::{Row, print_table, write_json};
 
 /// Results are the cost of new pages unless freed ones are kept, as any long-running program would have it.
@@ -75,8 +80,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     if options.wants("W3") {
         reshards::w3(&mut rows)?;
     }
+    if options.wants("W4") {
+        options.ranks(&[1, 2, 4]).iter().try_for_each(|&n| moe::w4(n, &mut rows))?;
+    }
     if options.wants("W5") {
         options.ranks(&[1, 2, 4]).iter().try_for_each(|&n| gradients::w5(n, &mut rows))?;
+    }
+    if options.wants("memory") {
+        memory::recompute(&mut rows)?;
     }
     if options.wants("W6") {
         worlds::w6(&mut rows)?;

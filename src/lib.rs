@@ -212,17 +212,29 @@
 
 /// The candle of this crate's tensors: a program that takes it from here cannot have another version.
 pub use candle_core;
+#[doc(inline)]
 pub use local_map_macros::{Distribute, local_layer, local_map};
+#[doc(inline)]
 pub use local_map_runtime::call::{Distribute, Region};
+#[doc(inline)]
 pub use local_map_runtime::comm::{DeviceMesh, Launch, World, launch};
+#[doc(inline)]
 pub use local_map_runtime::error::{Error, Report, Result};
+#[doc(inline)]
 pub use local_map_runtime::grad::{Gradients, Param};
+#[doc(inline)]
 pub use local_map_runtime::mesh::Mesh;
+#[doc(inline)]
 pub use local_map_runtime::ops;
+#[doc(inline)]
 pub use local_map_runtime::placement::{Placement, Placements, ReduceOp, types};
+#[doc(inline)]
 pub use local_map_runtime::plan::{self, Plan};
+#[doc(inline)]
 pub use local_map_runtime::shard;
+#[doc(inline)]
 pub use local_map_runtime::spec::{Ragged, Spec};
+#[doc(inline)]
 pub use local_map_runtime::tensor::{Communicator, DTensor, no_grad};
 
 /// What programs import: `use local_map::prelude::*;`.

@@ -33,23 +33,26 @@ pub(super) fn node(mesh: &DeviceMesh, inputs: &[Handed<'_>]) -> Option<Arc<Node>
 pub(super) fn record(region: &Running<'_>, locals: Locals, outputs: Vec<Recorded>, again: Option<Again>) -> Result<()> {
     let Some(node) = &region.node else { return Ok(()) };
     let axes = axes(region, &outputs);
+    let placements: Vec<Placements> = outputs.iter().map(|o| o.placements.clone()).collect();
+    // A body that runs again gives its outputs anew: nothing of the first run is kept.
+    let kept = outputs.into_iter().filter(|_| again.is_none());
     let rule = BodyRule {
         spec: region.spec,
         site: region.site,
         mesh: region.mesh.clone(),
         inputs: region.inputs.iter().map(|input| input_rule(region, input, &axes)).collect::<Result<_>>()?,
-        outputs: outputs.into_iter().map(|o| OutputRule { local: o.local, placements: o.placements }).collect(),
+        outputs: kept.map(|o| OutputRule { local: o.local, placements: o.placements }).collect(),
         constants: constants(region, &locals.tensors),
         crossings: locals.region.into_crossings(),
         axes,
     };
-    rule.check_outputs()?;
+    rule.check_outputs(&placements)?;
     match again {
         None => node.set_rule(Box::new(rule)),
         Some(body) => {
             let tensors = region.inputs.iter().map(|input| input.tensor.local().cloned());
             let tensors = tensors.collect::<Result<_>>()?;
-            node.set_rule(Box::new(RunAgain { rule, body, tensors, number: region.number }));
+            node.set_rule(Box::new(RunAgain { rule, body, tensors, placements, number: region.number }));
         }
     }
     Ok(())

@@ -93,15 +93,15 @@ impl Rule for BodyRule {
 }
 
 impl BodyRule {
-    /// Whether all outputs can be differentiated.
-    pub(super) fn check_outputs(&self) -> Result<()> {
+    /// Whether outputs with these placements can all be differentiated.
+    pub(super) fn check_outputs(&self, outputs: &[Placements]) -> Result<()> {
         let fits = |(p, axis): (&Placement, &Axis)| handed(*p, Placement::Replicate, *axis).is_some();
-        match self.outputs.iter().find(|o| !o.placements.iter().zip(&self.axes).all(fits)) {
+        match outputs.iter().find(|placements| !placements.iter().zip(&self.axes).all(fits)) {
             None => Ok(()),
-            Some(output) => Err(Error::Placement(
+            Some(placements) => Err(Error::Placement(
                 Report::new(format!("{}: a result cannot be differentiated", self.spec.name))
                     .on(&self.mesh)
-                    .offender(format!("it is {}", output.placements))
+                    .offender(format!("it is {placements}"))
                     .advice("reduce it inside the body, or run the region under `no_grad`"),
             )),
         }
@@ -166,21 +166,23 @@ impl InputRule {
 
 /// A region whose body runs again in the backward pass.
 pub(super) struct RunAgain {
-    /// With outputs that have no graph.
+    /// Without outputs, which the body gives anew.
     pub(super) rule: BodyRule,
     pub(super) body: Again,
     pub(super) tensors: SmallVec<[Tensor; 4]>,
+    /// Those of the outputs.
+    pub(super) placements: Vec<Placements>,
     pub(super) number: u64,
 }
 
 impl Rule for RunAgain {
     fn pull(self: Box<Self>, cotangents: Vec<Option<DTensor>>) -> Result<Pulled> {
-        let RunAgain { mut rule, body, tensors, number } = *self;
+        let RunAgain { mut rule, body, tensors, placements, number } = *self;
         let crossings = Crossings::default();
         let region = Region::new(rule.mesh.clone(), number, Some(crossings));
         let locals = Locals { tensors, region };
         let again = body(&locals)?;
-        if again.len() != rule.outputs.len() {
+        if again.len() != placements.len() {
             return Err(Error::Unsupported(
                 Report::new(format!(
                     "{}: the body returned another number of tensors when it ran again",
@@ -189,7 +191,8 @@ impl Rule for RunAgain {
                 .advice("make the body depend on its parameters and the context's seeds only"),
             ));
         }
-        rule.outputs.iter_mut().zip(again).for_each(|(output, local)| output.local = local);
+        let outputs = again.into_iter().zip(placements);
+        rule.outputs = outputs.map(|(local, placements)| OutputRule { local, placements }).collect();
         rule.crossings = locals.region.into_crossings();
         Box::new(rule).pull(cotangents)
     }

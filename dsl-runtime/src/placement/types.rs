@@ -1,4 +1,5 @@
-//! Placements as types: `DTensor<(Shard<0>, Replicate)>` is a tensor whose placements the compiler knows.
+//! Placements as types, for tensors whose placements the compiler knows: `DTensor<(Shard<0>, Replicate)>`. Such tensors cannot be
+//! made yet; every tensor is a `DTensor<Dyn>`, which is what `DTensor` alone means.
 
 use std::marker::PhantomData;
 

@@ -65,7 +65,8 @@ impl Output {
 
     /// Fills part `part` of `parts` from the sources; whoever fills the last part makes the buffer.
     ///
-    /// Each part must be filled once. Routes that tile the output in another way are refused.
+    /// Each part is filled once: it belongs to one rank, which is in one call of its group at a time. Routes that tile the output
+    /// in another way are refused.
     pub(super) fn fill(
         &self,
         routes: &Routes,
@@ -101,7 +102,8 @@ impl Output {
     fn seal(&self, finish: &dyn Finish) {
         let taken = self.vec.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut vec) = taken {
-            // SAFETY: every part is filled: the routes of all parts tile `len` elements, within capacity.
+            // SAFETY: every part is filled, once each: `left` has counted them, and routes of one tiling cover all of `len`
+            // elements, which are within capacity.
             unsafe { set_len(&mut vec, self.len) };
             let _ = self.done.set(finish.finish(vec));
         }
@@ -115,7 +117,7 @@ struct Window<'a, T> {
     life: PhantomData<&'a Output>,
 }
 
-// SAFETY: bounds are checked; the routes of one output are disjoint, so no two ranks hold the same element.
+// SAFETY: bounds are checked; parts of one tiling are disjoint, and each is one rank's, so no two hold the same element.
 unsafe impl<T> Target<T> for Window<'_, T> {
     fn line(&mut self, start: usize, len: usize) -> Option<&mut [MaybeUninit<T>]> {
         let end = start.checked_add(len)?;

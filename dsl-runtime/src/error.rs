@@ -195,16 +195,23 @@ fn without_backtrace(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
-/// The tail of a launch error: what the ranks that failed later saw.
+/// The tail of a launch error: what the ranks that failed later saw, those that saw the same together.
 struct Seen<'a>(&'a [(usize, String)]);
 
 impl fmt::Display for Seen<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
         for (rank, message) in self.0 {
             let first = message.lines().next().unwrap_or_default();
-            write!(f, "\n  - then rank {rank}: {first}")?;
+            match groups.iter_mut().find(|(line, _)| *line == first) {
+                Some((_, ranks)) => ranks.push(rank.to_string()),
+                None => groups.push((first, vec![rank.to_string()])),
+            }
         }
-        Ok(())
+        groups.iter().try_for_each(|(line, ranks)| {
+            let plural = if ranks.len() == 1 { "" } else { "s" };
+            write!(f, "\n  - then rank{plural} {}: {line}", ranks.join(", "))
+        })
     }
 }
 

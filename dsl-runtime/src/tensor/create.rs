@@ -25,6 +25,8 @@ impl DTensor {
     /// [`from_local_of`](DTensor::from_local_of) for pieces that follow the ceil-chunk rule. A rank outside the mesh gets an absent
     /// tensor, whatever `local` is, and does not learn its shape and element type.
     ///
+    /// `local` is detached: what it was computed from gets no gradient through the distributed tensor.
+    ///
     /// # Errors
     /// The placements do not fit the tensor or the mesh.
     pub fn from_local(local: Tensor, mesh: &DeviceMesh, placements: &[Placement]) -> Result<DTensor> {

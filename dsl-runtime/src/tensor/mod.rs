@@ -160,7 +160,9 @@ impl DTensor {
 
     /// This rank's piece.
     ///
-    /// It may be one tensor that other ranks hold, too, or a view of one: never write it in place; copy it first.
+    /// It is detached: gradients do not flow through it, so differentiate in a region, or call
+    /// [`backward`](DTensor::backward) on the distributed tensor. It may be one tensor that other ranks hold, too, or a view of
+    /// one: never write it in place; copy it first.
     ///
     /// # Errors
     /// [`Error::Absent`](crate::error::Error::Absent) on a rank outside the mesh.

@@ -86,7 +86,8 @@ impl DTensor {
 
     /// The global tensor as a plain one, on every rank of the mesh.
     ///
-    /// It may be one tensor that all ranks hold: never write it in place; copy it first.
+    /// It is detached: call [`backward`](DTensor::backward) on the distributed tensor, not on this one. It may be one tensor
+    /// that all ranks hold: never write it in place; copy it first.
     ///
     /// # Errors
     /// As for [`reshard`](DTensor::reshard); also on a rank outside the mesh.

@@ -102,16 +102,7 @@ pub(crate) fn w1b(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
     let first = rows.len();
     for (at, ((name, plain), case)) in CASES.into_iter().zip(cases).enumerate() {
         let samples = slowest(case);
-        let mut row = Row {
-            workload: "W1b",
-            case: name.to_owned(),
-            ranks,
-            size: "16".to_owned(),
-            dtype: "f32",
-            note: String::new(),
-            inner: samples.inner,
-            samples: samples.micros,
-        };
+        let mut row = Row::new("W1b", name, ranks, "16", "f32", samples);
         if at != plain {
             row.note = format!("{:.3} us over plain", row.median() - rows[first + plain].median());
         }
@@ -163,16 +154,7 @@ pub(crate) fn w5(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
     let (plain, ours): (Vec<Samples>, Vec<Samples>) = samples.into_iter().map(|[plain, ours]| (plain, ours)).unzip();
     for (case, samples) in [("masked loss fwd+bwd, plain, per rank", plain), ("masked loss fwd+bwd", ours)] {
         let samples = slowest(samples);
-        rows.push(Row {
-            workload: "W5",
-            case: case.to_owned(),
-            ranks,
-            size: format!("{TOKENS}x{WIDTH}"),
-            dtype: "f32",
-            note: String::new(),
-            inner: samples.inner,
-            samples: samples.micros,
-        });
+        rows.push(Row::new("W5", case, ranks, format!("{TOKENS}x{WIDTH}"), "f32", samples));
     }
     Ok(())
 }

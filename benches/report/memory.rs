@@ -58,14 +58,8 @@ pub(crate) fn recompute(rows: &mut Vec<Row>) -> Result<()> {
         let (samples, peaks): (Vec<_>, Vec<usize>) = measured.into_iter().unzip();
         let samples = slowest(samples);
         rows.push(Row {
-            workload: "memory",
-            case: name.to_owned(),
-            ranks: 1,
-            size: "4MiB".to_owned(),
-            dtype: DType::F32.as_str(),
             note: format!("peak {} MiB", peaks.into_iter().max().unwrap_or(0) >> 20),
-            inner: samples.inner,
-            samples: samples.micros,
+            ..Row::new("memory", name, 1, "4MiB", DType::F32.as_str(), samples)
         });
     }
     Ok(())

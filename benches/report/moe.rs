@@ -168,16 +168,7 @@ pub(crate) fn w4(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
         sample(&mesh.communicator(&[])?, step)
     })?;
     let samples = slowest(samples);
-    let mut row = Row {
-        workload: "W4",
-        case: "moe step fwd+bwd".to_owned(),
-        ranks,
-        size: format!("{TOKENS}x{WIDTH}"),
-        dtype: "f32",
-        note: String::new(),
-        inner: samples.inner,
-        samples: samples.micros,
-    };
+    let mut row = Row::new("W4", "moe step fwd+bwd", ranks, format!("{TOKENS}x{WIDTH}"), "f32", samples);
     if let Some((_, theirs)) = PYTORCH.into_iter().find(|&(n, _)| n == ranks) {
         row.note = format!("{:.2} x PyTorch's {theirs} ms", row.median() / 1e3 / theirs);
     }

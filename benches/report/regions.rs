@@ -58,16 +58,7 @@ pub(crate) fn w1(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
         ["identity, plain", "identity", "3in1scalar2out, plain", "3in1scalar2out"].into_iter().zip(cases)
     {
         let samples = slowest(case);
-        let mut row = Row {
-            workload: "W1",
-            case: name.to_owned(),
-            ranks,
-            size: "16".to_owned(),
-            dtype: "f32",
-            note: String::new(),
-            inner: samples.inner,
-            samples: samples.micros,
-        };
+        let mut row = Row::new("W1", name, ranks, "16", "f32", samples);
         match plain.take() {
             None => plain = Some(row.median()),
             Some(plain) => row.note = format!("{:.3} us over plain", row.median() - plain),

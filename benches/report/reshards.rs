@@ -120,16 +120,7 @@ fn measure(case: &Case, size: &str, tuned: Option<f64>) -> Result<Row> {
         sample(&mesh.communicator(&[])?, || black_box(&x).reshard(case.to))
     })?;
     let samples = slowest(ranks);
-    let mut row = Row {
-        workload: case.workload,
-        case: case.name.to_owned(),
-        ranks: case.ranks(),
-        size: size.to_owned(),
-        dtype: case.dtype.as_str(),
-        note: String::new(),
-        inner: samples.inner,
-        samples: samples.micros,
-    };
+    let mut row = Row::new(case.workload, case.name, case.ranks(), size, case.dtype.as_str(), samples);
     if let Some(tuned) = tuned {
         row.note = format!("{:.2} x tuned C", row.median() / tuned);
     }

@@ -4,6 +4,8 @@ use std::error::Error;
 
 use serde_json::{Value, json};
 
+use crate::measure::Samples;
+
 /// What was measured, and the samples in microseconds per call.
 pub(crate) struct Row {
     pub(crate) workload: &'static str,
@@ -17,6 +19,19 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// A row without a note.
+    pub(crate) fn new(
+        workload: &'static str,
+        case: impl Into<String>,
+        ranks: usize,
+        size: impl Into<String>,
+        dtype: &'static str,
+        samples: Samples,
+    ) -> Row {
+        let Samples { inner, micros: samples } = samples;
+        Row { workload, case: case.into(), ranks, size: size.into(), dtype, note: String::new(), inner, samples }
+    }
+
     fn quantile(&self, q: f64) -> f64 {
         let mut sorted = self.samples.clone();
         sorted.sort_by(f64::total_cmp);

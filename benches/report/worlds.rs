@@ -23,16 +23,11 @@ pub(crate) fn w6(rows: &mut Vec<Row>) -> Result<()> {
     for (size, name, axes) in WORLDS {
         // The samples are taken on a launched rank; the world that is measured is a fake one.
         for measured in launch(1, |world| program(&world.mesh([("one", 1)])?.communicator(&[])?, size, axes))? {
-            rows.extend(measured.into_iter().map(|(case, samples)| Row {
-                workload: "W6",
-                case: format!("{case}, {name}"),
-                ranks: size,
-                size: String::new(),
-                dtype: "f32",
-                note: String::new(),
-                inner: samples.inner,
-                samples: samples.micros,
-            }));
+            rows.extend(
+                measured
+                    .into_iter()
+                    .map(|(case, samples)| Row::new("W6", format!("{case}, {name}"), size, "", "f32", samples)),
+            );
         }
     }
     Ok(())

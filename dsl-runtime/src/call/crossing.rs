@@ -4,7 +4,7 @@ use candle_core::Tensor;
 use candle_core::backprop::GradStore;
 
 use crate::error::Result;
-use crate::grad::vector_jacobian;
+use crate::grad::{add_all, vector_jacobian};
 use crate::placement::ReduceOp;
 use crate::tensor::Communicator;
 
@@ -48,19 +48,7 @@ pub(super) fn carry_back(crossings: Vec<Crossing>, gradients: &mut GradStore) ->
             None => crossing.output.detach().zeros_like()?,
         };
         let cotangent = crossing.transpose.apply(&gradient.detach(), &crossing.group)?;
-        add(gradients, &vector_jacobian(&[(crossing.input, cotangent)])?)?;
-    }
-    Ok(())
-}
-
-fn add(total: &mut GradStore, more: &GradStore) -> Result<()> {
-    for &id in more.get_ids() {
-        let Some(gradient) = more.get_id(id) else { continue };
-        let sum = match total.get_id(id) {
-            None => gradient.clone(),
-            Some(before) => (before + gradient)?,
-        };
-        total.insert_id(id, sum);
+        add_all(gradients, &vector_jacobian(&[(crossing.input, cotangent)])?)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::spec::{Want, Wanted};
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements};
+use crate::spec::{Typed, differing_axes};
 
 /// The inputs that must be resharded, with the placements they must get.
 pub(super) type Misplaced = SmallVec<[(usize, Placements); 2]>;
@@ -90,7 +91,11 @@ fn fault(handed: &Handed<'_>, wanted: &'static [Want], mesh: &DeviceMesh) -> Opt
         Some(rank) => want.placement().normalized(rank),
         None => Some(want.placement()),
     };
-    if wanted.iter().zip(given.iter()).all(|(want, given)| fits(exact(want), *given, rank)) {
+    let fits = |(want, given): (&Want, &Placement)| match rank {
+        Some(_) => exact(want) == Some(*given),
+        None => want.placement().may_equal(*given),
+    };
+    if wanted.iter().zip(given.iter()).all(fits) {
         return None;
     }
     match wanted.iter().map(exact).collect::<Option<SmallVec<[Placement; 4]>>>() {
@@ -102,21 +107,8 @@ fn fault(handed: &Handed<'_>, wanted: &'static [Want], mesh: &DeviceMesh) -> Opt
     }
 }
 
-/// Where the number of dimensions is not known, one counted from the end may be any that is counted from the front.
-fn fits(wanted: Option<Placement>, given: Placement, rank: Option<usize>) -> bool {
-    match (wanted, given, rank) {
-        (Some(Placement::Shard(a)), Placement::Shard(b), None) if (a < 0) != (b < 0) => true,
-        _ => wanted == Some(given),
-    }
-}
-
 fn differs(handed: &Handed<'_>, wanted: &Placements, mesh: &DeviceMesh) -> String {
-    let given = handed.tensor.placements();
-    let pairs = given.iter().zip(wanted.iter()).enumerate();
-    let axes: Vec<String> = pairs
-        .filter(|(_, (given, wanted))| given != wanted)
-        .map(|(axis, _)| format!("`{}`", mesh.name(axis)))
-        .collect();
+    let axes = differing_axes(mesh, handed.tensor.placements(), wanted);
     let (axis, differ) = if axes.len() == 1 { ("axis", "differs") } else { ("axes", "differ") };
     format!("required {wanted}: {axis} {} {differ}", axes.join(", "))
 }
@@ -142,7 +134,7 @@ fn refused(call: &RegionCall<'_>, mesh: &DeviceMesh, lines: &[(usize, String)], 
 fn described(handed: &Handed<'_>) -> String {
     let placements = handed.tensor.placements();
     match handed.tensor.spec() {
-        Ok(spec) => format!("{}{:?} is {placements}", spec.dtype().as_str(), spec.shape()),
+        Ok(spec) => format!("{} is {placements}", Typed(spec.dtype(), spec.shape())),
         Err(_) => format!("absent here, is {placements}"),
     }
 }

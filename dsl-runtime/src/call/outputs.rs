@@ -3,8 +3,8 @@
 use candle_core::Tensor;
 
 use super::label::label;
-use super::record::Recorded;
 use super::region::Running;
+use super::rule::OutputRule;
 use super::spec::{Out, Want};
 use crate::error::{Error, Report, Result};
 use crate::placement::Placements;
@@ -29,7 +29,7 @@ pub struct Labels<'r> {
     /// What was labelled, for verification.
     pub(super) done: Vec<(usize, DTensor)>,
     /// What was labelled and is differentiable, with the graph that it was computed by.
-    pub(super) recorded: Vec<Recorded>,
+    pub(super) recorded: Vec<OutputRule>,
 }
 
 /// A way to treat the results `V` of a body; tuples of markers treat tuples of results.
@@ -243,7 +243,7 @@ impl<'r> Labels<'r> {
             return Ok(labelled);
         };
         let edge = Edge { node, output: self.recorded.len() };
-        self.recorded.push(Recorded { local, placements: labelled.placements().clone() });
+        self.recorded.push(OutputRule { local, placements: labelled.placements().clone() });
         labelled.produced_by(edge)
     }
 

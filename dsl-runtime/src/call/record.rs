@@ -12,13 +12,6 @@ use crate::grad::Axis;
 use crate::placement::{Placement, Placements};
 use crate::tensor::{Node, is_recording};
 
-/// A labelled result that is differentiable.
-pub(super) struct Recorded {
-    /// The body's own tensor, with its graph.
-    pub(super) local: Tensor,
-    pub(super) placements: Placements,
-}
-
 /// The node of a call, if an input needs a gradient. The same decision on every rank of the mesh.
 pub(super) fn node(mesh: &DeviceMesh, inputs: &[Handed<'_>]) -> Option<Arc<Node>> {
     let needed = inputs.iter().any(|input| input.tensor.needs_grad());
@@ -30,18 +23,23 @@ pub(super) fn node(mesh: &DeviceMesh, inputs: &[Handed<'_>]) -> Option<Arc<Node>
 ///
 /// # Errors
 /// An input or output is partial in a way that cannot be differentiated: said now, not in the backward pass.
-pub(super) fn record(region: &Running<'_>, locals: Locals, outputs: Vec<Recorded>, again: Option<Again>) -> Result<()> {
+pub(super) fn record(
+    region: &Running<'_>,
+    locals: Locals,
+    outputs: Vec<OutputRule>,
+    again: Option<Again>,
+) -> Result<()> {
     let Some(node) = &region.node else { return Ok(()) };
     let axes = axes(region, &outputs);
     let placements: Vec<Placements> = outputs.iter().map(|o| o.placements.clone()).collect();
     // A body that runs again gives its outputs anew: nothing of the first run is kept.
-    let kept = outputs.into_iter().filter(|_| again.is_none());
+    let outputs = if again.is_some() { Vec::new() } else { outputs };
     let rule = BodyRule {
         spec: region.spec,
         site: region.site,
         mesh: region.mesh.clone(),
         inputs: region.inputs.iter().map(|input| input_rule(region, input, &axes)).collect::<Result<_>>()?,
-        outputs: kept.map(|o| OutputRule { local: o.local, placements: o.placements }).collect(),
+        outputs,
         constants: constants(region, &locals.tensors),
         crossings: locals.region.into_crossings(),
         axes,
@@ -63,7 +61,7 @@ fn constants(region: &Running<'_>, locals: &[Tensor]) -> Vec<Tensor> {
     pairs.filter(|(input, _)| !input.tensor.needs_grad()).map(|(_, local)| local.clone()).collect()
 }
 
-fn axes(region: &Running<'_>, outputs: &[Recorded]) -> Vec<Axis> {
+fn axes(region: &Running<'_>, outputs: &[OutputRule]) -> Vec<Axis> {
     let inputs = region.inputs.iter().map(|input| input.tensor.placements());
     let all: Vec<&Placements> = inputs.chain(outputs.iter().map(|o| &o.placements)).collect();
     let sizes = region.mesh.sizes().iter().enumerate();

@@ -134,7 +134,7 @@ impl Running<'_> {
     }
 
     pub(super) fn verifies(&self) -> bool {
-        self.spec.check || verify::everywhere()
+        verify::wanted(self.spec)
     }
 }
 

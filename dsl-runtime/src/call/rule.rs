@@ -78,7 +78,7 @@ impl Rule for BodyRule {
         carry_back(self.crossings, &mut gradients)?;
         self.constants.iter().for_each(|constant| drop(gradients.remove(constant)));
         // The same tensor may be given twice; its whole gradient comes out once.
-        let verifies = self.spec.check || verify::everywhere();
+        let verifies = verify::wanted(self.spec);
         let mut cotangents = Vec::new();
         for input in &self.inputs {
             let own = input.as_ref().map(|input| input.labelled(&self.mesh, gradients.remove(&input.local)));
@@ -123,11 +123,7 @@ fn hand_over(mesh: &DeviceMesh, axes: &[Axis], output: &OutputRule, cotangent: &
     let local = if factor == 1.0 { local } else { (local * factor)? };
     match extremes(&output.placements) {
         None => Ok(local),
-        Some((op, axes)) => {
-            let names: Vec<String> = axes.iter().map(|&axis| mesh.name(axis)).collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            mesh.communicator(&names)?.keep_extremes(&output.local.detach(), &local, op)
-        }
+        Some((op, axes)) => mesh.communicator_over(&axes)?.keep_extremes(&output.local.detach(), &local, op),
     }
 }
 

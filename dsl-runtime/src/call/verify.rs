@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use candle_core::{Device, Tensor};
 
 use super::region::Running;
-use super::spec::Out;
+use super::spec::{Out, RegionSpec};
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
 use crate::mesh::{Coord, flatten};
@@ -16,9 +16,14 @@ use crate::shard::Dims;
 use crate::tensor::{DTensor, digest};
 
 /// Whether `LOCAL_MAP_CHECK=1` asks for verification of every region.
-pub(super) fn everywhere() -> bool {
+fn everywhere() -> bool {
     static ASKED: OnceLock<bool> = OnceLock::new();
     *ASKED.get_or_init(|| std::env::var("LOCAL_MAP_CHECK").is_ok_and(|v| v == "1"))
+}
+
+/// Whether the results of this region, and the gradients of its inputs, are verified.
+pub(super) fn wanted(spec: &RegionSpec) -> bool {
+    spec.check || everywhere()
 }
 
 /// The most dimensions that are compared.

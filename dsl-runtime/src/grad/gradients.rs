@@ -7,6 +7,7 @@ use candle_core::backprop::GradStore;
 use candle_core::{Tensor, Var};
 
 use super::backward::sum;
+use super::vjp::add_all;
 use crate::error::Result;
 use crate::spec::Spec;
 use crate::tensor::{DTensor, Kind, no_grad};
@@ -83,15 +84,7 @@ impl Gradients {
     }
 
     pub(super) fn add_variables(&mut self, other: &GradStore) -> Result<()> {
-        for &id in other.get_ids() {
-            let Some(theirs) = other.get_id(id) else { continue };
-            let total = match self.variables.get_id(id) {
-                None => theirs.clone(),
-                Some(ours) => (ours + theirs)?,
-            };
-            self.variables.insert_id(id, total);
-        }
-        Ok(())
+        add_all(&mut self.variables, other)
     }
 
     /// The gradients as candle's optimizers take them: by each parameter's [variable](DTensor::var), the local pieces.

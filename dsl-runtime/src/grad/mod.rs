@@ -19,4 +19,4 @@ pub use gradients::Gradients;
 pub(crate) use label::{Axis, handed, returned};
 pub(crate) use linear::record as record_linear;
 pub use param::Param;
-pub(crate) use vjp::{leaf_of, vector_jacobian};
+pub(crate) use vjp::{add_all, leaf_of, vector_jacobian};

@@ -53,3 +53,16 @@ pub(crate) fn vector_jacobian(outputs: &[(Tensor, Tensor)]) -> Result<GradStore>
 pub(crate) fn leaf_of(tensor: &Tensor) -> Result<Tensor> {
     Ok(Var::from_tensor(&tensor.detach())?.into_inner())
 }
+
+/// Adds candle's gradients to others.
+pub(crate) fn add_all(total: &mut GradStore, more: &GradStore) -> Result<()> {
+    for &id in more.get_ids() {
+        let Some(gradient) = more.get_id(id) else { continue };
+        let sum = match total.get_id(id) {
+            None => gradient.clone(),
+            Some(before) => (before + gradient)?,
+        };
+        total.insert_id(id, sum);
+    }
+    Ok(())
+}

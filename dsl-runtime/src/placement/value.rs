@@ -71,6 +71,15 @@ impl Placement {
         (0..rank).contains(&front).then_some(Placement::Shard(front))
     }
 
+    /// Whether both may be the same placement of a tensor whose number of dimensions is not known: a dimension that is counted
+    /// from the end may be any that is counted from the front.
+    pub(crate) fn may_equal(self, other: Placement) -> bool {
+        match (self, other) {
+            (Placement::Shard(a), Placement::Shard(b)) => a == b || (a < 0) != (b < 0),
+            _ => self == other,
+        }
+    }
+
     /// The dimension that a normalised `Shard` cuts.
     pub fn shard_dim(self) -> Option<usize> {
         match self {

@@ -214,6 +214,12 @@ impl std::hash::Hash for Spec {
     }
 }
 
+/// The names of the axes on which two lists of placements differ, as messages print them.
+pub(crate) fn differing_axes(mesh: &Mesh, a: &Placements, b: &Placements) -> Vec<String> {
+    let pairs = a.iter().zip(b.iter()).enumerate();
+    pairs.filter(|(_, (a, b))| a != b).map(|(axis, _)| format!("`{}`", mesh.name(axis))).collect()
+}
+
 /// The axes whose placements cut `dim`; one of size 1 cuts nothing.
 pub(crate) fn cutting_axes(placements: &[Placement], sizes: &[usize], dim: usize) -> AxisList {
     let axes = placements.iter().zip(sizes).enumerate();

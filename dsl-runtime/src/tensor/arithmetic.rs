@@ -9,8 +9,8 @@ use super::{DTensor, Label};
 use crate::comm::require_same;
 use crate::error::{Error, Report, Result};
 use crate::grad::record_linear as record;
-use crate::placement::{Placement, Placements, ReduceOp};
-use crate::spec::Spec;
+use crate::placement::{Placements, ReduceOp};
+use crate::spec::{Spec, differing_axes};
 
 /// What is computed.
 #[derive(Clone, Copy)]
@@ -113,10 +113,8 @@ impl DTensor {
             return Error::Shape(report("have different shapes").advice(advice));
         }
         if left.placements() != right.placements() {
-            let pairs = left.placements().iter().zip(right.placements().iter()).enumerate();
-            let axes = pairs.filter(|(_, (left, right))| left != right);
-            let axes: Vec<String> = axes.map(|(axis, _)| format!("`{}`", self.mesh.name(axis))).collect();
-            let what = format!("are not placed alike on {}", axes.join(", "));
+            let axes = differing_axes(&self.mesh, left.placements(), right.placements()).join(", ");
+            let what = format!("are not placed alike on {axes}");
             return Error::Placement(report(&what).advice(RESHARD));
         }
         let advice = "call `rebalance` on those that are ragged first";
@@ -131,13 +129,9 @@ fn operands(op: Op, what: &str, left: &impl fmt::Display, right: &impl fmt::Disp
     report.offender(format!("left: {left}")).offender(format!("right: {right}"))
 }
 
-/// Where the number of dimensions is not known, one counted from the end may be any that is counted from the front.
+/// Whether placements of tensors whose number of dimensions is not known may be the same.
 fn may_be_alike(left: &Placements, right: &Placements) -> bool {
-    let alike = |(left, right): (&Placement, &Placement)| match (left, right) {
-        (Placement::Shard(a), Placement::Shard(b)) => a == b || (*a < 0) != (*b < 0),
-        _ => left == right,
-    };
-    left.len() == right.len() && left.iter().zip(right.iter()).all(alike)
+    left.len() == right.len() && left.iter().zip(right.iter()).all(|(left, right)| left.may_equal(*right))
 }
 
 /// The integers of an element type: the least, and the first beyond the largest. All four bounds are exact in `f64`.

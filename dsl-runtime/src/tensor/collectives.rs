@@ -49,6 +49,13 @@ impl DeviceMesh {
     }
 }
 
+impl DeviceMesh {
+    /// The ranks along the axes with these indices through this one, flattened in this order.
+    pub(crate) fn communicator_over(&self, axes: &[usize]) -> Result<Communicator> {
+        self.group(axes).map(Communicator)
+    }
+}
+
 impl std::fmt::Debug for Communicator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Communicator(position {} of {})", self.position(), self.size())
@@ -122,12 +129,8 @@ impl Communicator {
         let mut call = self.open(reducing("reduce-scatter", x, op)?)?;
         call.detail = Some(format!("along dim {dim}").into());
         let len = length(&call, x.dims(), dim)?;
-        let (outer, inner) = around(x.dims(), dim);
-        let (n, me) = (self.size(), self.position());
-        let runs: Vec<usize> = (0..n).map(|r| chunk(len, n, r).len * inner).collect();
-        let mut shape: Dims = x.dims().into();
-        shape[dim] = chunk(len, n, me).len;
-        self.run(&call, Some(x), &Routes::reduce_scatter(outer, &runs, me, op), &shape)
+        let lens: Vec<usize> = (0..self.size()).map(|r| chunk(len, self.size(), r).len).collect();
+        self.scatter_parts(call, x, dim, &lens, op)
     }
 
     /// As [`reduce_scatter`](Communicator::reduce_scatter) by Sum, where position `r` gets `lens[r]` indices.
@@ -135,12 +138,16 @@ impl Communicator {
     pub(crate) fn reduce_scatter_parts(&self, x: &Tensor, dim: usize, lens: &[usize]) -> Result<Tensor> {
         let mut call = reducing("reduce-scatter", x, ReduceOp::Sum)?;
         call.detail = Some(format!("along dim {dim} in parts of {lens:?}").into());
+        self.scatter_parts(call, x, dim, lens, ReduceOp::Sum)
+    }
+
+    fn scatter_parts(&self, call: Call, x: &Tensor, dim: usize, lens: &[usize], op: ReduceOp) -> Result<Tensor> {
         let (outer, inner) = around(x.dims(), dim);
         let runs: Vec<usize> = lens.iter().map(|n| n * inner).collect();
         let me = self.position();
         let mut shape: Dims = x.dims().into();
         shape[dim] = lens[me];
-        self.run(&call, Some(x), &Routes::reduce_scatter(outer, &runs, me, ReduceOp::Sum), &shape)
+        self.run(&call, Some(x), &Routes::reduce_scatter(outer, &runs, me, op), &shape)
     }
 
     /// Position `to` gets the tensor of position `from`, for each pair `(from, to)`; zeros where no pair ends. All ranks bring

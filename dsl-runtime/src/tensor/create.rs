@@ -15,7 +15,7 @@ use crate::mesh::flatten;
 use crate::placement::{Placement, Placements};
 use crate::plan::Routes;
 use crate::shard::Dims;
-use crate::spec::{AxisList, Ragged, Spec, Typed};
+use crate::spec::{Ragged, Spec, Typed};
 
 impl DTensor {
     /// Labels each rank's `local` tensor as its piece of a global one. No communication.
@@ -249,9 +249,8 @@ fn piece_from(
     call.detail = Some(format!("to {}", spec.placements()).into());
     let routes = Routes::from_root(spec, root, coord);
     let input = whole.map(buffer_of).transpose()?;
-    let all: AxisList = (0..mesh.axis_count()).collect();
     let shape = spec.piece(coord).shape();
-    tensor_of(mesh.group(&all)?.exchange(&call, input, &routes, &plain(&shape))?)
+    tensor_of(mesh.group_by_name(&[])?.exchange(&call, input, &routes, &plain(&shape))?)
 }
 
 fn wrong_piece(spec: &Spec, mesh: &DeviceMesh, local: &Tensor, expected: &[usize]) -> Error {
@@ -272,9 +271,7 @@ pub(crate) fn gathered_lengths(
     len: usize,
     site: &'static Location<'static>,
 ) -> Result<Arc<[usize]>> {
-    let names: Vec<String> = axes.iter().map(|&a| mesh.name(a)).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mine = Tensor::new(&[len as i64], &Device::Cpu)?;
-    let lens: Vec<i64> = mesh.communicator(&names)?.all_gather_at(&mine, 0, site)?.to_vec1()?;
+    let lens: Vec<i64> = mesh.communicator_over(axes)?.all_gather_at(&mine, 0, site)?.to_vec1()?;
     Ok(lens.into_iter().map(|len| len as usize).collect())
 }

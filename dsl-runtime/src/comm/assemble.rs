@@ -1,5 +1,6 @@
 //! Builds one rank's new part from everybody's buffers, as its routes say.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
@@ -8,14 +9,30 @@ use super::elements::Element;
 use crate::mesh::{Coord, unflatten};
 use crate::plan::{Lines, Reduction, Route, Routes};
 
-/// Where assembled elements are written.
-///
-/// # Safety
-/// `line` must return the memory of elements `start .. start + len` of the output, or `None` outside it. A caller may
-/// hold only disjoint lines at a time.
-pub(super) unsafe trait Target<T> {
-    /// The elements `start .. start + len`.
-    fn line(&mut self, start: usize, len: usize) -> Option<&mut [MaybeUninit<T>]>;
+/// The memory of an output, some of whose elements one rank writes.
+pub(super) struct Window<'a, T> {
+    start: *mut T,
+    len: usize,
+    life: PhantomData<&'a [MaybeUninit<T>]>,
+}
+
+impl<T> Window<'_, T> {
+    /// # Safety
+    /// There is memory for `len` elements at `start` for as long as the window lives, and what is written through this window
+    /// is neither written nor read elsewhere meanwhile.
+    pub(super) unsafe fn new(start: *mut T, len: usize) -> Self {
+        Window { start, len, life: PhantomData }
+    }
+
+    /// The elements `start .. start + len`, or `None` where the output has no such elements.
+    fn line(&mut self, start: usize, len: usize) -> Option<&mut [MaybeUninit<T>]> {
+        let end = start.checked_add(len)?;
+        if end > self.len {
+            return None;
+        }
+        // SAFETY: `start .. end` lies within the memory, of which nobody else uses what is written.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.start.add(start).cast(), len) })
+    }
 }
 
 /// A source is shorter than a route says, or a route leaves the output.
@@ -27,7 +44,7 @@ pub(super) fn assemble<T: Element>(
     routes: &Routes,
     (part, parts): (usize, usize),
     sources: &[Option<&[T]>],
-    out: &mut impl Target<T>,
+    out: &mut Window<'_, T>,
 ) -> Result<(), OutOfBounds> {
     let total: usize = routes.routes.iter().map(Route::elements).sum();
     if total != routes.len {
@@ -60,7 +77,7 @@ fn copy<T: Element>(
     range: std::ops::Range<usize>,
     reduction: Reduction,
     sources: &[Option<&[T]>],
-    out: &mut impl Target<T>,
+    out: &mut Window<'_, T>,
 ) -> Result<(), OutOfBounds> {
     let sources = route
         .from

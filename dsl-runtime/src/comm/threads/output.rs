@@ -1,13 +1,11 @@
 //! The output of an exchange: memory that several ranks fill in parts and that becomes one immutable buffer.
 
-use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use candle_core::DType;
 
-use crate::comm::assemble::{OutOfBounds, Target, assemble};
+use crate::comm::assemble::{OutOfBounds, Window, assemble};
 use crate::comm::buffer::{Buffer, Finish};
 use crate::comm::elements::{Element, HostSlice, HostVec, with_element};
 use crate::plan::Routes;
@@ -95,8 +93,9 @@ impl Output {
     }
 
     fn window<T>(&self) -> Window<'_, T> {
-        let start = self.memory.0.cast::<T>();
-        Window { start, len: self.len, life: PhantomData }
+        // SAFETY: the vector has this capacity and lives as long as the output. Parts of one tiling are disjoint and each is one
+        // rank's; nobody reads before all are filled.
+        unsafe { Window::new(self.memory.0.cast::<T>(), self.len) }
     }
 
     fn seal(&self, finish: &dyn Finish) {
@@ -107,25 +106,6 @@ impl Output {
             unsafe { set_len(&mut vec, self.len) };
             let _ = self.done.set(finish.finish(vec));
         }
-    }
-}
-
-/// A typed view of an output's memory.
-struct Window<'a, T> {
-    start: *mut T,
-    len: usize,
-    life: PhantomData<&'a Output>,
-}
-
-// SAFETY: bounds are checked; parts of one tiling are disjoint, and each is one rank's, so no two hold the same element.
-unsafe impl<T> Target<T> for Window<'_, T> {
-    fn line(&mut self, start: usize, len: usize) -> Option<&mut [MaybeUninit<T>]> {
-        let end = start.checked_add(len)?;
-        if end > self.len {
-            return None;
-        }
-        // SAFETY: `start .. end` lies within the capacity of the vector, which lives as long as the output.
-        Some(unsafe { std::slice::from_raw_parts_mut(self.start.add(start).cast(), len) })
     }
 }
 

@@ -227,6 +227,10 @@ pub use local_map_runtime::mesh::Mesh;
 #[doc(inline)]
 pub use local_map_runtime::ops;
 #[doc(inline)]
+pub use local_map_runtime::placement::types::{
+    All, Any, Avg, Axis, Dyn, Max, Min, Partial, Prod, Replicate, Shard, Sum,
+};
+#[doc(inline)]
 pub use local_map_runtime::placement::{Placement, Placements, ReduceOp, types};
 #[doc(inline)]
 pub use local_map_runtime::plan::{self, Plan};

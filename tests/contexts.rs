@@ -14,11 +14,17 @@ fn vector(values: &[f64]) -> Tensor {
 }
 
 /// The gradient of `x` under `loss`, whole.
-fn gradient(n: usize, x: &[f64], placement: Placement, loss: impl Fn(&DTensor) -> Result<DTensor> + Sync) -> Vec<f64> {
+fn gradient<T: Into<DTensor>>(
+    n: usize,
+    x: &[f64],
+    placement: Placement,
+    loss: impl Fn(&DTensor) -> Result<T> + Sync,
+) -> Vec<f64> {
     let all = launched(n, |world| {
         let mesh = world.mesh([("dp", n)])?;
         let x = DTensor::shard(&vector(x), &mesh, &[placement])?.requires_grad()?;
-        let gradients = loss(&x)?.reshard(&[Replicate])?.backward()?;
+        let loss: DTensor = loss(&x)?.into();
+        let gradients = loss.reshard(&[Replicate])?.backward()?;
         Ok(gradients.get(&x).unwrap().full()?.to_vec1::<f64>()?)
     });
     assert!(all.iter().all(|g| *g == all[0]), "{all:?}");

@@ -478,7 +478,7 @@ fn misfit(x: &Tensor) -> candle_core::Result<Tensor> {
 
 fn misfit_on(world: &World) -> candle_core::Result<DTensor> {
     let mesh = world.mesh([("dp", world.size())])?;
-    misfit(&DTensor::shard(&counting(&[4, 3]), &mesh, &[Shard(0)])?)
+    Ok(misfit(&DTensor::shard(&counting(&[4, 3]), &mesh, &[Shard(0)])?)?.erase())
 }
 
 /// Runs one of the tests below in a process of its own, with backtraces on.

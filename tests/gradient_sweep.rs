@@ -65,7 +65,7 @@ macro_rules! function {
         }
         let run = |all: &[DTensor]| {
             let [$($x),+] = all else { panic!("{} arguments", all.len()) };
-            region($($x),+)
+            Ok(region($($x),+)?.erase())
         };
         Entry { ins: vec![$(vec![$($in)+]),+], out: vec![$($out)+], run }
     }};

@@ -37,6 +37,6 @@ fn replicated(mesh: &DeviceMesh, values: &[f32]) -> Result<DTensor> {
 }
 
 /// All elements of the global tensor.
-fn all(x: &DTensor) -> Result<Vec<f32>> {
-    x.full()?.flatten_all()?.to_vec1()
+fn all<L>(x: &DTensor<L>) -> Result<Vec<f32>> {
+    x.as_dyn().full()?.flatten_all()?.to_vec1()
 }

@@ -15,12 +15,12 @@ fn waves(x: &Tensor) -> candle_core::Result<Tensor> {
     x.sin()?.exp()?.tanh()?.sqr()?.cos()
 }
 
-#[local_map(in = [[Shard(0)]], out = [Shard(0)])]
+#[local_map(in = [[Shard(0)]], out = [Shard(0)], dynamic)]
 fn kept(x: &Tensor) -> candle_core::Result<Tensor> {
     waves(x)
 }
 
-#[local_map(in = [[Shard(0)]], out = [Shard(0)], recompute)]
+#[local_map(in = [[Shard(0)]], out = [Shard(0)], recompute, dynamic)]
 fn run_again(x: &Tensor) -> candle_core::Result<Tensor> {
     waves(x)
 }

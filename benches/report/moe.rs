@@ -155,7 +155,7 @@ pub(crate) fn w4(ranks: usize, rows: &mut Vec<Row>) -> Result<()> {
             let (square, probability, chosen) = means(&out, &probabilities, &mask)?;
             let loss = total(&square, &probability, &chosen)?;
             let gradients = loss.backward()?;
-            Ok((loss, gradients))
+            Ok((loss.erase(), gradients))
         };
 
         let (loss, gradients) = step()?;

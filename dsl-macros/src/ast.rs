@@ -21,6 +21,8 @@ pub(crate) struct Args {
     pub(crate) recompute: Option<Span>,
     /// `check`
     pub(crate) check: bool,
+    /// `dynamic`
+    pub(crate) dynamic: bool,
 }
 
 /// `mesh = expr`
@@ -96,7 +98,20 @@ impl Entry {
 pub(crate) struct List {
     /// The brackets.
     pub(crate) span: Span,
-    pub(crate) placements: Vec<Placement>,
+    pub(crate) placements: Vec<Written>,
+}
+
+/// A placement and where it stands.
+pub(crate) struct Written {
+    pub(crate) placement: Placement,
+    pub(crate) span: Span,
+}
+
+impl std::ops::Deref for Written {
+    type Target = Placement;
+    fn deref(&self) -> &Placement {
+        &self.placement
+    }
 }
 
 /// What happens to a value along one mesh axis.

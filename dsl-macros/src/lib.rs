@@ -17,6 +17,7 @@ mod errors;
 mod expand;
 mod function;
 mod layer;
+mod layout;
 mod model;
 mod parse;
 mod placement;

@@ -10,14 +10,12 @@ use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 
-const KEYS: [&str; 8] = ["in", "out", "grad", "mesh", "reshard", "recompute", "check", "crate"];
+const KEYS: [&str; 9] = ["in", "out", "grad", "mesh", "reshard", "recompute", "check", "dynamic", "crate"];
 /// Keys that take a value, so that a misspelt one can be read as what it was meant to be.
 const WITH_VALUE: [&str; 5] = ["in", "out", "grad", "mesh", "crate"];
 /// Keys that are not available yet, and what to do instead.
-const LATER: [(&str, &str); 2] = [
-    ("axes", "leave it out and write one placement per mesh axis in every list, in the mesh's order"),
-    ("dynamic", "leave it out, as placements are checked when the function is called"),
-];
+const LATER: [(&str, &str); 1] =
+    [("axes", "leave it out and write one placement per mesh axis in every list, in the mesh's order")];
 
 /// Reads the attribute. What cannot be read is noted in `errors` and left out.
 pub(crate) fn args(tokens: TokenStream, errors: &mut Errors) -> Args {
@@ -83,6 +81,7 @@ impl Reader<'_, '_> {
             "reshard" => self.args.reshard = self.flag(key),
             "recompute" => self.args.recompute = self.flag(key).then(|| key.span()),
             "check" => self.args.check = self.flag(key),
+            "dynamic" => self.args.dynamic = self.flag(key),
             _ => {}
         }
     }

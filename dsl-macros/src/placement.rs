@@ -1,10 +1,10 @@
 //! One placement: `Shard(n)`, `Shard(n, ragged)`, `Replicate`, `Partial`, `Partial(op)`.
 
-use crate::ast::{List, Op, Placement};
+use crate::ast::{List, Op, Placement, Written};
 use crate::errors::Errors;
 use crate::suggest;
 use crate::tokens::{is_punct, is_word, nothing_after, pieces, quoted};
-use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenTree};
 use quote::ToTokens;
 use syn::{Error, Result};
 
@@ -23,9 +23,10 @@ pub(crate) fn list(group: &Group, errors: &mut Errors) -> List {
     List { span: group.span(), placements }
 }
 
-fn placement(piece: &[TokenTree], errors: &mut Errors) -> Placement {
+fn placement(piece: &[TokenTree], errors: &mut Errors) -> Written {
     let read = read(piece, errors);
-    errors.take(read).unwrap_or(Placement::Unreadable)
+    let placement = errors.take(read).unwrap_or(Placement::Unreadable);
+    Written { placement, span: piece.first().map_or_else(Span::call_site, TokenTree::span) }
 }
 
 fn read(piece: &[TokenTree], errors: &mut Errors) -> Result<Placement> {

@@ -1,10 +1,12 @@
 //! The wrapper's signature: the author's, with `DTensor` where a tensor is distributed.
 
+use crate::ast::List;
 use crate::binding::{self, Binding, Bindings};
+use crate::layout;
 use crate::model::{Label, Labels, Region, Returned, Value};
 use crate::types;
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{FnArg, PatType, ReturnType, Signature, Token, Type, parse_quote};
 
@@ -21,7 +23,7 @@ pub(crate) fn wrapper(region: &Region, bindings: &Bindings) -> Signature {
         parameter.attrs.retain(|attr| !attr.path().is_ident("place"));
         if let Some(input) = binding::at(position, &bindings.inputs) {
             rename(parameter, input);
-            *parameter.ty = types::distributed(&parameter.ty, &krate);
+            *parameter.ty = layout::parameter(region, &input.parameter, &krate);
         }
         if let Some(kept) = binding::at(position, &bindings.kept) {
             rename(parameter, kept);
@@ -57,12 +59,12 @@ fn output(region: &Region, krate: &TokenStream) -> ReturnType {
     };
     let span = output_span(&region.function.sig);
     let ty = match &region.result {
-        Returned::Result { written, value } => with_ok(written, labelled(value, &region.outputs, krate)),
+        Returned::Result { written, value } => with_ok(written, labelled(region, value, krate)),
         Returned::Plain(value) => {
-            let value = labelled(value, &region.outputs, krate);
+            let value = labelled(region, value, krate);
             Type::Verbatim(quote_spanned!(span=> #krate::Result<#value>))
         }
-        Returned::Alias(ty) => Type::Verbatim(projected(ty, &region.outputs, krate)),
+        Returned::Alias(ty) => Type::Verbatim(projected(region, ty, krate)),
     };
     ReturnType::Type(arrow, Box::new(ty))
 }
@@ -86,12 +88,15 @@ fn with_ok(written: &Type, ok: Type) -> Type {
 }
 
 /// The type of the value, with `DTensor`s in the labelled elements.
-fn labelled(value: &Value, labels: &Labels, krate: &TokenStream) -> Type {
+fn labelled(region: &Region, value: &Value, krate: &TokenStream) -> Type {
     let mapped = |ty: &Type, label: &Label| match label {
         Label::Plain | Label::Detached => ty.clone(),
-        Label::Placed(_) => types::distributed(ty, krate),
+        Label::Placed(list) => match layout::result(region, *list, ty, krate) {
+            Some(layout) => tensor_of(&layout, krate, ty.span()),
+            None => types::distributed(ty, krate),
+        },
     };
-    match (labels, value.elements.as_slice()) {
+    match (&region.outputs, value.elements.as_slice()) {
         (Labels::Each(labels), elements) => {
             let elements = elements.iter().zip(labels).map(|(ty, label)| mapped(ty, label));
             parse_quote!((#(#elements,)*))
@@ -105,19 +110,26 @@ fn labelled(value: &Value, labels: &Labels, krate: &TokenStream) -> Type {
 }
 
 /// What an alias becomes is known only to the compiler.
-fn projected(ty: &Type, labels: &Labels, krate: &TokenStream) -> TokenStream {
+fn projected(region: &Region, ty: &Type, krate: &TokenStream) -> TokenStream {
     let outcome = quote_spanned!(ty.span()=> <#ty as #krate::__private::Outcome>);
-    let value = match labels {
-        Labels::Whole(Label::Placed(_)) => alias_value(ty, krate),
+    let value = match &region.outputs {
+        Labels::Whole(Label::Placed(list)) => alias_value(region, *list, ty, krate),
         _ => quote_spanned!(ty.span()=> #outcome::Value),
     };
     quote_spanned!(ty.span()=> #outcome::With<#value>)
 }
 
 /// The labelled value of an alias: what its first argument shows, as in `Res<Vec<Tensor>>`, or else one tensor.
-fn alias_value(ty: &Type, krate: &TokenStream) -> TokenStream {
-    match types::first_argument(ty) {
-        Some(shown) if types::mentions_tensor(shown) => types::distributed(shown, krate).into_token_stream(),
+fn alias_value(region: &Region, list: Option<&List>, ty: &Type, krate: &TokenStream) -> TokenStream {
+    match (layout::of_alias(region, list, ty, krate), types::first_argument(ty)) {
+        (Some(layout), _) => tensor_of(&layout, krate, ty.span()).into_token_stream(),
+        (None, Some(shown)) if types::mentions_tensor(shown) => types::distributed(shown, krate).into_token_stream(),
         _ => types::dtensor(krate, ty.span()),
     }
+}
+
+/// `DTensor<layout>`
+fn tensor_of(layout: &TokenStream, krate: &TokenStream, span: Span) -> Type {
+    let dtensor = types::dtensor(krate, span);
+    Type::Verbatim(quote!(#dtensor<#layout>))
 }

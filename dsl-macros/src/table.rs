@@ -9,8 +9,7 @@ use syn::Meta;
 
 /// `static __REGION: RegionSpec = RegionSpec::new(name, params, outs).flags();`
 pub(crate) fn region(region: &Region, bindings: &Bindings) -> TokenStream {
-    let krate = region.krate(Span::mixed_site());
-    let private = quote!(#krate::__private);
+    let private = runtime(Span::mixed_site());
     let name = region.title();
     let params = bindings.inputs.iter().map(|input| param(input, &private));
     let outs: Vec<TokenStream> = match &region.outputs {
@@ -26,6 +25,11 @@ pub(crate) fn region(region: &Region, bindings: &Bindings) -> TokenStream {
     };
     let spec = with_context(spec, bindings.contexts.first());
     quote_spanned!(Span::mixed_site()=> static __REGION: #private::RegionSpec = #spec;)
+}
+
+/// What expansions use, by the short name that their first line gives it.
+pub(crate) fn runtime(span: Span) -> TokenStream {
+    quote_spanned!(span=> __m)
 }
 
 /// A call cannot stand under the `#[cfg]`s of the context, but a statement can.

@@ -3,7 +3,7 @@
 use crate::tokens::located;
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
-use syn::{GenericArgument, Lifetime, Path, PathArguments, Type, TypePath, parse_quote};
+use syn::{GenericArgument, Lifetime, Path, PathArguments, Type, TypeParamBound, TypePath, parse_quote};
 
 /// How a parameter's type relates to tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +203,17 @@ pub(crate) fn without_impl(ty: &Type) -> Type {
 pub(crate) fn mentions_impl(ty: &Type) -> bool {
     let mut found = false;
     walk(&mut ty.clone(), &mut |ty| found |= matches!(ty, Type::ImplTrait(_)));
+    found
+}
+
+/// Whether `ty` has an `impl Trait + use<..>`.
+pub(crate) fn captures_precisely(ty: &Type) -> bool {
+    let mut found = false;
+    walk(&mut ty.clone(), &mut |ty| {
+        if let Type::ImplTrait(inner) = ty {
+            found |= inner.bounds.iter().any(|bound| matches!(bound, TypeParamBound::PreciseCapture(_)));
+        }
+    });
     found
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn total(scores: &DTensor, labels: &DTensor, logits: &DTensor, choice
     let balance = balance(&probability, &chosen)?;
     // Both are addends of a sum over the ranks, which is linear: one reduction does for both.
     let rest = (cross_entropy(scores, labels, tokens)? + (z_loss(logits, tokens)? * Z)?)?;
-    Ok((rest.reshard(&[Replicate, Replicate])? + (balance * BALANCE)?)?)
+    Ok((rest.reshard(&[Replicate, Replicate])? + (balance * BALANCE)?)?.erase())
 }
 
 #[local_map(in = [[Shard(0), Shard(0)], [Shard(0), Shard(0)], _], out = [Partial(Sum), Partial(Sum)])]

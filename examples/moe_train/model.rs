@@ -51,7 +51,8 @@ impl Model {
     pub(crate) fn forward(&self, tokens: &DTensor) -> Result<Forward> {
         let x = project(tokens, &self.embedding)?;
         let (x, logits, choice) = mixture(&x, &self.router, &self.up, &self.down)?;
-        Ok(Forward { scores: project(&x, &self.head)?, logits, choice })
+        let scores = project(&x, &self.head)?;
+        Ok(Forward { scores: scores.erase(), logits: logits.erase(), choice: choice.erase() })
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 /// The gradient of the sum of what `loss` makes of the rows `0.0, 1.0, 2.0`.
 #[track_caller]
-fn gradient(loss: impl Fn(&DTensor) -> Result<DTensor> + Sync) -> Vec<f32> {
+fn gradient<T: Into<DTensor>>(loss: impl Fn(&DTensor) -> Result<T> + Sync) -> Vec<f32> {
     on_two(|mesh| {
         let x = rows(&mesh, 3)?.requires_grad()?;
-        let loss = added(&loss(&x)?)?.reshard(&[Replicate])?;
+        let loss: DTensor = loss(&x)?.into();
+        let loss = added(&loss)?.reshard(&[Replicate])?;
         all(loss.backward()?.get(&x).unwrap())
     })
 }

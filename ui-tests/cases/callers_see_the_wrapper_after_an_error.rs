@@ -6,7 +6,7 @@ fn f(x: &Tensor) -> Result<Tensor> {
     x.relu()
 }
 
-fn caller(x: &DTensor) -> Result<DTensor> {
+fn caller(x: &DTensor) -> Result<DTensor<(Shard<0>,)>> {
     f(x)
 }
 

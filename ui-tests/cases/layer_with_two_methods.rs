@@ -19,5 +19,5 @@ impl Scale<Tensor> {
 }
 
 fn main() {
-    let _ = Scale::<DTensor>::forward;
+    let _ = Scale::<DTensor>::forward::<Dyn>;
 }

@@ -6,7 +6,7 @@ fn f(x: &Tensor, scale: f64) -> Result<Tensor> {
     x * scale
 }
 
-fn call(x: &DTensor) -> Result<DTensor> {
+fn call(x: &DTensor) -> Result<DTensor<(Shard<0>,)>> {
     f(x, 2.0)
 }
 

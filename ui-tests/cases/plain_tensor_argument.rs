@@ -6,7 +6,7 @@ fn f(x: &Tensor) -> Result<Tensor> {
     x.relu()
 }
 
-fn caller(x: &Tensor) -> Result<DTensor> {
+fn caller(x: &Tensor) -> Result<DTensor<(Shard<0>,)>> {
     f(x)
 }
 

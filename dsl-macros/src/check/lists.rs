@@ -58,7 +58,7 @@ fn placed(entries: &Entries) -> Vec<&List> {
 
 fn nothing_ragged(list: &List, why: &str, errors: &mut Errors) {
     for placement in &list.placements {
-        if let Placement::Shard { ragged: Some(span), dim } = placement {
+        if let Placement::Shard { ragged: Some(span), dim } = &**placement {
             errors.at(*span, format!("`ragged` is for `out`: {why}, write `Shard({dim})`"));
         }
     }
@@ -66,7 +66,7 @@ fn nothing_ragged(list: &List, why: &str, errors: &mut Errors) {
 
 /// What several ranks contribute to a gradient adds up.
 fn is_a_sum(list: &List, errors: &mut Errors) {
-    for (op, span) in list.placements.iter().filter_map(partial).filter(|(op, _)| *op != Op::Sum) {
+    for (op, span) in list.placements.iter().filter_map(|written| partial(written)).filter(|(op, _)| *op != Op::Sum) {
         let op = op.name();
         let message = format!("the ranks' parts of a gradient add up, `Partial({op})` would not: write `Partial(Sum)`");
         errors.at(span, message);
@@ -75,7 +75,7 @@ fn is_a_sum(list: &List, errors: &mut Errors) {
 
 /// Two reductions of one value must give the same in either order.
 fn reductions_commute(list: &List, errors: &mut Errors) {
-    let mut ops = list.placements.iter().filter_map(partial);
+    let mut ops = list.placements.iter().filter_map(|written| partial(written));
     let Some((first, _)) = ops.next() else { return };
     for (op, span) in ops.filter(|(op, _)| !op.commutes_with(first)) {
         let (op, first) = (op.name(), first.name());

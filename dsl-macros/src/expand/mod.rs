@@ -43,10 +43,11 @@
 
 mod recompute;
 
-use crate::ast::Mesh;
+use crate::ast::{List, Mesh};
 use crate::binding::{Binding, Bindings};
 use crate::function::Body;
 use crate::layer;
+use crate::layout;
 use crate::model::{Label, Labels, Region, Returned};
 use crate::signature;
 use crate::table;
@@ -101,13 +102,15 @@ fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {
     let call = call(region);
     let layer = layer::hand_over(region);
     let hand_over = inputs.iter().enumerate().map(|(at, input)| hand_over(at, input, inputs));
-    let can_be_kept = bindings.kept.iter().map(|kept| recompute::can_be_kept(region, kept));
+    let can_be_kept = bindings.kept.iter().map(|kept| recompute::can_be_kept(kept));
     let ready = quote_spanned!(here=> __call.ready()?;);
     let run = match region.recomputes() {
         true => recompute::run_again(region, bindings, body, here),
         false => run(region, bindings, body, here),
     };
+    let krate = region.krate(Span::mixed_site());
     let statements = quote! {
+        use #krate::__private as __m;
         #region_table
         #call
         #layer
@@ -181,18 +184,31 @@ fn supply(context: &Binding) -> TokenStream {
 /// The types that say how each element of the result is treated.
 fn markers(region: &Region, here: Span) -> TokenStream {
     let krate = region.krate(here);
-    let private = quote_spanned!(here=> #krate::__private);
-    let marker = |label: &_| match label {
+    let private = table::runtime(here);
+    let marker = |label: &_, ty: Option<&_>| match label {
         Label::Plain => quote_spanned!(here=> #private::Plain),
         Label::Detached => quote_spanned!(here=> #private::Detached),
-        Label::Placed(_) => quote_spanned!(here=> #private::Dist),
+        Label::Placed(list) => match layout_of(region, *list, ty, &krate) {
+            Some(_) => quote_spanned!(here=> #private::Typed<_>),
+            None => quote_spanned!(here=> #private::Dist),
+        },
     };
+    let elements = region.result.value().map_or(&[][..], |value| &value.elements);
     match &region.outputs {
-        Labels::Whole(label) => marker(label),
+        Labels::Whole(label) => marker(label, elements.first()),
         Labels::Each(labels) => {
-            let markers = labels.iter().map(marker);
+            let markers = labels.iter().enumerate().map(|(at, label)| marker(label, elements.get(at)));
             quote_spanned!(here=> (#(#markers,)*))
         }
+    }
+}
+
+/// The layout of a labelled element of the result, whose type an alias may hide.
+fn layout_of(region: &Region, list: Option<&List>, ty: Option<&syn::Type>, krate: &TokenStream) -> Option<TokenStream> {
+    match (&region.result, ty) {
+        (Returned::Alias(alias), _) => layout::of_alias(region, list, alias, krate),
+        (_, Some(ty)) => layout::result(region, list, ty, krate),
+        (_, None) => None,
     }
 }
 

@@ -4,25 +4,26 @@ use super::{closure_type, markers, supply, take_from};
 use crate::binding::{Binding, Bindings};
 use crate::function::Body;
 use crate::model::Region;
+use crate::table;
 use crate::types;
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::spanned::Spanned;
 
 /// `kept::<f32>();`, which costs nothing: an error about keeping the parameter stands on its type.
-pub(super) fn can_be_kept(region: &Region, kept: &Binding) -> Option<TokenStream> {
+pub(super) fn can_be_kept(kept: &Binding) -> Option<TokenStream> {
     if types::mentions_impl(kept.ty) {
         return None;
     }
     let (cfgs, ty) = (&kept.cfgs, kept.ty);
     let here = type_span(kept);
-    let krate = region.krate(here);
-    Some(quote_spanned!(here=> #(#cfgs)* #krate::__private::kept::<#ty>();))
+    let runtime = table::runtime(here);
+    Some(quote_spanned!(here=> #(#cfgs)* #runtime::kept::<#ty>();))
 }
 
 /// Hands the body over as a closure that owns all it needs.
 pub(super) fn run_again(region: &Region, bindings: &Bindings, body: &Body, here: Span) -> TokenStream {
-    let krate = region.krate(here);
+    let runtime = table::runtime(here);
     let keep = bindings.kept.iter().map(keep);
     let copy = bindings.kept.iter().map(copy);
     let take = bindings.inputs.iter().map(|input| take_from(input, cloned(input)));
@@ -31,7 +32,7 @@ pub(super) fn run_again(region: &Region, bindings: &Bindings, body: &Body, here:
     quote_spanned! {here=>
         __call.run_again::<#markers, _, _>({
             #(#keep)*
-            move |__locals: &#krate::__private::Locals| -> #ty {
+            move |__locals: &#runtime::Locals| -> #ty {
                 #(#copy)*
                 #(#take)*
                 #(#supply)*

@@ -1,6 +1,6 @@
 //! Expansions of `#[local_layer]` and `#[derive(Distribute)]`.
 
-use super::{expected, normal, tokens};
+use super::{dynamic, normal, tokens};
 use crate::errors::Errors;
 use proc_macro2::TokenStream;
 
@@ -24,9 +24,9 @@ fn derive(item: &str) -> (TokenStream, Vec<(String, String)>) {
 /// The layer's `impl` stays, and `part` is found in what comes with it.
 #[track_caller]
 fn layer_holds(args: &str, item: &str, part: &str) {
-    let (out, errors) = layer(args, item);
+    let (out, errors) = layer(&dynamic(args), item);
     assert_eq!(errors, [], "{item}");
-    let (out, kept, part) = (normal(&out.to_string()), normal(&tokens(item).to_string()), normal(&expected(part)));
+    let (out, kept, part) = (normal(&out.to_string()), normal(&tokens(item).to_string()), normal(part));
     let beside = out.strip_prefix(&kept).expect(&out);
     assert!(beside.contains(&part), "no\n  {part}\nin\n  {beside}");
 }
@@ -35,7 +35,7 @@ fn layer_holds(args: &str, item: &str, part: &str) {
 fn derive_holds(item: &str, part: &str) {
     let (out, errors) = derive(item);
     assert_eq!(errors, [], "{item}");
-    let (out, part) = (normal(&out.to_string()), normal(&expected(part)));
+    let (out, part) = (normal(&out.to_string()), normal(part));
     assert!(out.contains(&part), "no\n  {part}\nin\n  {out}");
 }
 
@@ -111,7 +111,7 @@ fn other_keys_reach_the_layer() {
     layer_holds(
         "in = [[Shard(0)]], grad = [[Shard(0)]], out = [[Shard(0)], _], mesh = m, reshard, check, crate = k",
         item,
-        ".grad(&[k::__private::Grad::Placed(&[k::__private::Want::Shard(0)])]).reshard().check();",
+        ".grad(&[P::Grad::Placed(&[P::Want::Shard(0)])]).reshard().check();",
     );
     let (_, errors) = layer("in = [[Shard(0)]]", item);
     assert!(errors[0].0.starts_with("`out` is missing"), "{errors:?}");

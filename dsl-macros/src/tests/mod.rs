@@ -7,6 +7,7 @@ mod gradients;
 mod layers;
 mod recovery;
 mod rules;
+mod snapshots;
 mod syntax;
 
 use crate::errors::Errors;
@@ -30,33 +31,36 @@ fn run(args: &str, item: &str) -> (TokenStream, Vec<(String, String)>) {
     (item, errors.collect())
 }
 
-/// The item that comes out of a correct use, without spacing differences.
+/// The attribute without layouts in the signature, which the tests of `snapshots` show.
+fn dynamic(args: &str) -> String {
+    format!("dynamic, {args}")
+}
+
+/// The item that comes out of a correct use, without spacing differences and without layouts.
 fn expand(args: &str, item: &str) -> String {
-    let (item, errors) = run(args, item);
+    let (item, errors) = run(&dynamic(args), item);
     assert_eq!(errors, [], "{args}");
     normal(&item.to_string())
 }
 
-/// Without spaces, which printing tokens puts in many places.
+/// Without spaces, which printing tokens puts in many places, and with `P::` for the path of what only expansions use, which they
+/// shorten in their first line.
 fn normal(text: &str) -> String {
-    text.split_whitespace().collect()
-}
-
-/// `text` with `P::` for the path of what only expansions use.
-fn expected(text: &str) -> String {
-    text.replace("P::", "::local_map::__private::")
+    let text: String = text.split_whitespace().collect();
+    let text = text.replace("use::local_map::__privateas__m;", "").replace("use::renamed::__privateas__m;", "");
+    text.replace("::local_map::__private::", "P::").replace("__m::", "P::")
 }
 
 #[track_caller]
 fn assert_expands(args: &str, item: &str, whole: &str) {
-    let whole = tokens(&expected(whole)).to_string();
+    let whole = tokens(whole).to_string();
     assert_eq!(expand(args, item), normal(&whole));
 }
 
 /// The expansion of a correct use must hold the tokens `part`.
 #[track_caller]
 fn assert_holds(args: &str, item: &str, part: &str) {
-    let (whole, part) = (expand(args, item), normal(&expected(part)));
+    let (whole, part) = (expand(args, item), normal(part));
     assert!(whole.contains(&part), "no\n  {part}\nin\n  {whole}");
 }
 

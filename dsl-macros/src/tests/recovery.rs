@@ -1,10 +1,10 @@
 //! After an error the item still has the signature that callers count on.
 
-use super::{normal, run};
+use super::{dynamic, normal, run};
 
 #[track_caller]
 fn still_has(args: &str, item: &str, signature: &str) {
-    let (out, errors) = run(args, item);
+    let (out, errors) = run(&dynamic(args), item);
     assert!(!errors.is_empty(), "{args}");
     syn::parse2::<crate::function::Function>(out.clone()).map(drop).unwrap();
     let out = normal(&out.to_string());
@@ -56,7 +56,7 @@ fn other_items_stay_as_they_were() {
 
 #[test]
 fn declarations_keep_the_wrapper_signature() {
-    let (out, _) = run("out = [Replicate]", "fn f(&self, x: &Tensor) -> Result<Tensor>;");
+    let (out, _) = run("out = [Replicate], dynamic", "fn f(&self, x: &Tensor) -> Result<Tensor>;");
     let expected = "#[track_caller] fn f(&self, x: &::local_map::DTensor) -> Result<::local_map::DTensor>;";
     assert_eq!(normal(&out.to_string()), normal(expected));
 }

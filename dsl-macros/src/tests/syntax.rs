@@ -18,7 +18,7 @@ fn unknown_words() {
         "out = _, zebra = 1",
         ONE,
         "zebra",
-        "unknown key `zebra`: known are `in`, `out`, `grad`, `mesh`, `reshard`, `recompute`, `check` and `crate`",
+        "unknown key `zebra`: known are `in`, `out`, `grad`, `mesh`, `reshard`, `recompute`, `check`, `dynamic` and `crate`",
     );
     refused(
         "out = _, Shard(0)",
@@ -30,7 +30,7 @@ fn unknown_words() {
         "out = _, 7",
         ONE,
         "7",
-        "expected one of `in`, `out`, `grad`, `mesh`, `reshard`, `recompute`, `check` and `crate`",
+        "expected one of `in`, `out`, `grad`, `mesh`, `reshard`, `recompute`, `check`, `dynamic` and `crate`",
     );
 }
 
@@ -169,12 +169,6 @@ fn parts_of_the_design_that_come_later() {
         ONE,
         "axes",
         "`axes` is not available yet: leave it out and write one placement per mesh axis in every list, in the mesh's order",
-    );
-    refused(
-        "out = _, dynamic",
-        ONE,
-        "dynamic",
-        "`dynamic` is not available yet: leave it out, as placements are checked when the function is called",
     );
     refused(
         "out = _, in = { x: [Shard(0)] }",

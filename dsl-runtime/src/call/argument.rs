@@ -41,10 +41,10 @@ pub struct Slice(Range<usize>);
 #[derive(Clone, Debug)]
 pub struct Many(Range<usize>);
 
-impl<'a> Argument<'a> for &'a DTensor {
+impl<'a, L> Argument<'a> for &'a DTensor<L> {
     type Held = Borrowed;
     fn hold(self, call: &mut RegionCall<'a>, param: usize) -> Borrowed {
-        Borrowed(call.hold(param, Input::Borrowed(self)))
+        Borrowed(call.hold(param, Input::Borrowed(self.as_dyn())))
     }
 }
 
@@ -55,10 +55,10 @@ impl Held for Borrowed {
     }
 }
 
-impl<'a> Argument<'a> for DTensor {
+impl<'a, L> Argument<'a> for DTensor<L> {
     type Held = Owned;
     fn hold(self, call: &mut RegionCall<'a>, param: usize) -> Owned {
-        Owned(call.hold(param, Input::Owned(Box::new(self))))
+        Owned(call.hold(param, Input::Owned(Box::new(self.erase()))))
     }
 }
 
@@ -69,10 +69,10 @@ impl Held for Owned {
     }
 }
 
-impl<'a> Argument<'a> for &'a [DTensor] {
+impl<'a, L> Argument<'a> for &'a [DTensor<L>] {
     type Held = Slice;
     fn hold(self, call: &mut RegionCall<'a>, param: usize) -> Slice {
-        Slice(call.hold_all(param, self.iter().map(Input::Borrowed)))
+        Slice(call.hold_all(param, self.iter().map(|tensor| Input::Borrowed(tensor.as_dyn()))))
     }
 }
 
@@ -83,10 +83,10 @@ impl Held for Slice {
     }
 }
 
-impl<'a> Argument<'a> for Vec<DTensor> {
+impl<'a, L> Argument<'a> for Vec<DTensor<L>> {
     type Held = Many;
     fn hold(self, call: &mut RegionCall<'a>, param: usize) -> Many {
-        Many(call.hold_all(param, self.into_iter().map(|tensor| Input::Owned(Box::new(tensor)))))
+        Many(call.hold_all(param, self.into_iter().map(|tensor| Input::Owned(Box::new(tensor.erase())))))
     }
 }
 

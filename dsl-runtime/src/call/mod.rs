@@ -20,6 +20,6 @@ pub use argument::{Argument, Held};
 pub use context::Region;
 pub use layer::{Distribute, HeldLayer, joined};
 pub use outcome::Outcome;
-pub use outputs::{Detached, Dist, Distributable, Labels, Outputs, Plain};
+pub use outputs::{Detached, Dist, Distributable, Labels, Outputs, Plain, Typed};
 pub use region::{Locals, RegionCall, kept};
 pub use spec::{Grad, Out, Param, RegionSpec, Want};

@@ -1,5 +1,7 @@
 //! How a body's results become the wrapper's: labelled, or returned as they are.
 
+use std::marker::PhantomData;
+
 use candle_core::Tensor;
 
 use super::label::label;
@@ -13,6 +15,10 @@ use crate::tensor::{DTensor, Edge};
 /// Marks a result that is labelled as a distributed tensor.
 #[derive(Debug)]
 pub enum Dist {}
+
+/// Marks a tensor that is labelled as a distributed one of this layout, which its entry says, too.
+#[derive(Debug)]
+pub struct Typed<L>(PhantomData<L>);
 
 /// Marks a result that is returned as it is.
 #[derive(Debug)]
@@ -68,6 +74,22 @@ impl<V: Distributable> Outputs<V> for Dist {
 
     fn tensors(value: V, into: &mut Vec<Tensor>) {
         value.tensors(into);
+    }
+}
+
+impl<L> Outputs<Tensor> for Typed<L> {
+    type Out = DTensor<L>;
+
+    fn label(value: Tensor, labels: &mut Labels<'_>) -> Result<DTensor<L>> {
+        Dist::label(value, labels).map(DTensor::keeping)
+    }
+
+    fn absent(labels: &mut Labels<'_>) -> Result<DTensor<L>> {
+        <Dist as Outputs<Tensor>>::absent(labels).map(DTensor::keeping)
+    }
+
+    fn tensors(value: Tensor, into: &mut Vec<Tensor>) {
+        Dist::tensors(value, into);
     }
 }
 

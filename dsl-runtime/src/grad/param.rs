@@ -6,18 +6,25 @@ use candle_core::Var;
 
 use super::vjp::leaf_of;
 use crate::error::{Error, Report, Result};
+use crate::placement::types::Dyn;
 use crate::tensor::{DTensor, Edge, Node};
 
-impl DTensor {
+impl<L> DTensor<L> {
     /// The same tensor as one whose gradient is wanted: [`backward`](DTensor::backward) of what is computed from it reports it,
     /// in its own placements. The local piece is copied once.
     ///
     /// # Errors
     /// The tensor is partial (its gradient could not be), or not of floating point.
-    pub fn requires_grad(&self) -> Result<DTensor> {
+    pub fn requires_grad(&self) -> Result<DTensor<L>> {
         self.as_leaf(false)
     }
 
+    fn as_leaf(&self, deferred: bool) -> Result<DTensor<L>> {
+        self.as_dyn().leaf(deferred).map(DTensor::keeping)
+    }
+}
+
+impl DTensor {
     /// This rank's piece of a leaf, such as a parameter of a layer, as the variable that candle's optimizers change in place.
     ///
     /// # Errors
@@ -34,7 +41,7 @@ impl DTensor {
         Ok(Var::from_tensor(local)?)
     }
 
-    fn as_leaf(&self, deferred: bool) -> Result<DTensor> {
+    fn leaf(&self, deferred: bool) -> Result<DTensor> {
         let spec = self.spec()?;
         let fault = if !spec.dtype().is_float() {
             Some("its elements are not of floating point")
@@ -60,15 +67,15 @@ impl DTensor {
 }
 
 /// A parameter: a distributed tensor whose gradient is wanted and that owns its storage, so that an optimizer may write it in
-/// place. Use it wherever a `&DTensor` goes.
-pub struct Param(DTensor);
+/// place. Use it wherever a `&DTensor` goes; its layout is that of the tensor that it was made from.
+pub struct Param<L = Dyn>(DTensor<L>);
 
-impl Param {
+impl<L> Param<L> {
     /// A parameter with a copy of this value.
     ///
     /// # Errors
     /// As for [`DTensor::requires_grad`].
-    pub fn new(value: &DTensor) -> Result<Param> {
+    pub fn new(value: &DTensor<L>) -> Result<Param<L>> {
         value.as_leaf(false).map(Param)
     }
 
@@ -77,7 +84,7 @@ impl Param {
     ///
     /// # Errors
     /// None for a parameter.
-    pub fn defer_reduction(self) -> Result<Param> {
+    pub fn defer_reduction(self) -> Result<Param<L>> {
         self.0.as_leaf(true).map(Param)
     }
 
@@ -86,31 +93,37 @@ impl Param {
     /// # Errors
     /// This rank is outside the mesh.
     pub fn var(&self) -> Result<Var> {
-        self.0.var()
+        self.0.as_dyn().var()
     }
 }
 
-impl std::borrow::Borrow<DTensor> for Param {
+impl<L> std::borrow::Borrow<DTensor> for Param<L> {
     fn borrow(&self) -> &DTensor {
-        &self.0
+        self.0.as_dyn()
     }
 }
 
-impl Deref for Param {
-    type Target = DTensor;
-    fn deref(&self) -> &DTensor {
+impl<L> AsRef<DTensor> for Param<L> {
+    fn as_ref(&self) -> &DTensor {
+        self.0.as_dyn()
+    }
+}
+
+impl<L> Deref for Param<L> {
+    type Target = DTensor<L>;
+    fn deref(&self) -> &DTensor<L> {
         &self.0
     }
 }
 
 /// The tensor, which stays the same leaf: its gradient is found, and an optimizer steps it, under either.
-impl From<Param> for DTensor {
-    fn from(param: Param) -> DTensor {
-        param.0
+impl<L> From<Param<L>> for DTensor {
+    fn from(param: Param<L>) -> DTensor {
+        param.0.erase()
     }
 }
 
-impl std::fmt::Debug for Param {
+impl<L> std::fmt::Debug for Param<L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Param({})", self.0)
     }

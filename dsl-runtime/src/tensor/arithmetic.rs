@@ -9,6 +9,7 @@ use super::{DTensor, Label};
 use crate::comm::require_same;
 use crate::error::{Error, Report, Result};
 use crate::grad::record_linear as record;
+use crate::placement::types::Alike;
 use crate::placement::{Placements, ReduceOp};
 use crate::spec::{Spec, differing_axes};
 
@@ -31,10 +32,10 @@ impl DTensor {
         other: &DTensor,
         f: impl FnOnce(&Tensor, &Tensor) -> candle_core::Result<Tensor>,
     ) -> Result<DTensor> {
-        require_same(|| op.to_string(), [&self.mesh, &other.mesh])?;
+        require_same(|| op.to_string(), [self.mesh(), other.mesh()])?;
         self.require_alike(op, other)?;
         self.require_commuting(op)?;
-        let both = self.local.as_ref().zip(other.local.as_ref());
+        let both = self.parts.local.as_ref().zip(other.parts.local.as_ref());
         self.mapped(both.map(|(a, b)| f(&a.detach(), &b.detach())))
     }
 
@@ -42,7 +43,7 @@ impl DTensor {
     fn map(&self, op: Op, f: impl FnOnce(&Tensor) -> candle_core::Result<Tensor>) -> Result<DTensor> {
         self.require_exact(op)?;
         self.require_commuting(op)?;
-        self.mapped(self.local.as_ref().map(|x| f(&x.detach())))
+        self.mapped(self.parts.local.as_ref().map(|x| f(&x.detach())))
     }
 
     /// Every element times a number.
@@ -55,9 +56,27 @@ impl DTensor {
         record(self.map(Op::Shift(by), |x| x.affine(1.0, by))?, &[(self, 1.0)])
     }
 
+    fn plus(&self, other: &DTensor) -> Result<DTensor> {
+        record(self.zip(Op::Add, other, |x, y| x + y)?, &[(self, 1.0), (other, 1.0)])
+    }
+
+    fn minus(&self, other: &DTensor) -> Result<DTensor> {
+        record(self.zip(Op::Sub, other, |x, y| x - y)?, &[(self, 1.0), (other, -1.0)])
+    }
+
+    fn divided(&self, by: f64) -> Result<DTensor> {
+        record(self.map(Op::Divide, |x| x / by)?, &[(self, 1.0 / by)])
+    }
+
+    fn negative(&self) -> Result<DTensor> {
+        // candle negates floating-point numbers only.
+        let negative = |x: &Tensor| if x.dtype().is_int() { x.affine(-1.0, 0.0) } else { x.neg() };
+        record(self.map(Op::Negate, negative)?, &[(self, -1.0)])
+    }
+
     fn mapped(&self, local: Option<candle_core::Result<Tensor>>) -> Result<DTensor> {
         let local = local.transpose()?;
-        Ok(DTensor { local, edge: None, ..self.clone() })
+        Ok(self.with(local, None))
     }
 
     /// The operation on the parts must be the operation on what they make up.
@@ -67,7 +86,7 @@ impl DTensor {
             None => Ok(()),
             Some((reduction, why)) => Err(Error::Placement(
                 Report::new(format!("{op} cannot be applied to a Partial({reduction}) tensor"))
-                    .on(&self.mesh)
+                    .on(self.mesh())
                     .offender(format!("{self}: {why}"))
                     .advice("reshard it to Replicate or Shard first"),
             )),
@@ -82,7 +101,7 @@ impl DTensor {
             None => Ok(()),
             Some(why) => Err(Error::DType(
                 Report::new(format!("{op} of {} elements would not be exact", spec.dtype().as_str()))
-                    .on(&self.mesh)
+                    .on(self.mesh())
                     .offender(format!("{spec}: {why}"))
                     .advice("convert it to a floating-point or wider type first, in a region"),
             )),
@@ -90,20 +109,20 @@ impl DTensor {
     }
 
     fn require_alike(&self, op: Op, other: &DTensor) -> Result<()> {
-        match (&self.label, &other.label) {
+        match (&self.parts.label, &other.parts.label) {
             (Label::Known(left), Label::Known(right)) if left == right => Ok(()),
             (Label::Known(left), Label::Known(right)) => Err(self.unlike(op, left, right)),
             _ if may_be_alike(self.placements(), other.placements()) => Ok(()),
             _ => {
                 let report = operands(op, "are not placed alike", self.placements(), other.placements());
-                Err(Error::Placement(report.on(&self.mesh).advice(RESHARD)))
+                Err(Error::Placement(report.on(self.mesh()).advice(RESHARD)))
             }
         }
     }
 
     /// Says in what two specs differ: the first of type, shape, placements and lengths.
     fn unlike(&self, op: Op, left: &Spec, right: &Spec) -> Error {
-        let report = |what: &str| operands(op, what, left, right).on(&self.mesh);
+        let report = |what: &str| operands(op, what, left, right).on(self.mesh());
         if left.dtype() != right.dtype() {
             let advice = "convert one of them to the type of the other first, in a region";
             return Error::DType(report("have different element types").advice(advice));
@@ -113,7 +132,7 @@ impl DTensor {
             return Error::Shape(report("have different shapes").advice(advice));
         }
         if left.placements() != right.placements() {
-            let axes = differing_axes(&self.mesh, left.placements(), right.placements()).join(", ");
+            let axes = differing_axes(self.mesh(), left.placements(), right.placements()).join(", ");
             let what = format!("are not placed alike on {axes}");
             return Error::Placement(report(&what).advice(RESHARD));
         }
@@ -199,71 +218,83 @@ impl fmt::Display for Op {
     }
 }
 
-/// Operators on a borrowed left operand, and on an owned one in the same way.
-macro_rules! operators {
-    ($($(#[$doc:meta])* $trait:ident $method:ident $right:ty, |$x:ident, $y:ident| $body:expr;)*) => {
+/// Operators of two tensors, borrowed or owned, whose layouts do not clash.
+macro_rules! of_tensors {
+    ($($trait:ident $method:ident by $function:ident of [$($left:ty, $right:ty);+];)*) => {
+        $($(
+            /// Element by element, of tensors that are placed alike; partial ones must be Sum or Avg.
+            impl<L: Alike<M>, M> $trait<$right> for $left {
+                type Output = Result<DTensor<L::Both>>;
+                fn $method(self, right: $right) -> Self::Output {
+                    self.as_dyn().$function(right.as_dyn()).map(DTensor::keeping)
+                }
+            }
+        )+)*
+    };
+}
+
+of_tensors! {
+    Add add by plus of
+        [&DTensor<L>, &DTensor<M>; &DTensor<L>, DTensor<M>; DTensor<L>, &DTensor<M>; DTensor<L>, DTensor<M>];
+    Sub sub by minus of
+        [&DTensor<L>, &DTensor<M>; &DTensor<L>, DTensor<M>; DTensor<L>, &DTensor<M>; DTensor<L>, DTensor<M>];
+}
+
+/// Operators of a tensor, borrowed or owned, and a number.
+macro_rules! with_number {
+    ($($(#[$doc:meta])* $trait:ident $method:ident, |$x:ident, $by:ident| $body:expr;)*) => {
         $(
             $(#[$doc])*
-            impl $trait<$right> for &DTensor {
-                type Output = Result<DTensor>;
-                fn $method(self, right: $right) -> Result<DTensor> {
-                    let ($x, $y) = (self, right);
-                    $body
+            impl<L> $trait<f64> for &DTensor<L> {
+                type Output = Result<DTensor<L>>;
+                fn $method(self, $by: f64) -> Result<DTensor<L>> {
+                    let $x = self.as_dyn();
+                    $body.map(DTensor::keeping)
                 }
             }
 
             $(#[$doc])*
-            impl $trait<$right> for DTensor {
-                type Output = Result<DTensor>;
-                fn $method(self, right: $right) -> Result<DTensor> {
-                    $trait::$method(&self, right)
+            impl<L> $trait<f64> for DTensor<L> {
+                type Output = Result<DTensor<L>>;
+                fn $method(self, by: f64) -> Result<DTensor<L>> {
+                    $trait::$method(&self, by)
                 }
             }
         )*
     };
 }
 
-operators! {
-    /// The sum of two tensors that are placed alike; partial ones must be Sum or Avg.
-    Add add &DTensor, |a, b| record(a.zip(Op::Add, b, |x, y| x + y)?, &[(a, 1.0), (b, 1.0)]);
-    /// The sum of two tensors that are placed alike; partial ones must be Sum or Avg.
-    Add add DTensor, |a, b| a + &b;
-    /// The difference of two tensors that are placed alike; partial ones must be Sum or Avg.
-    Sub sub &DTensor, |a, b| record(a.zip(Op::Sub, b, |x, y| x - y)?, &[(a, 1.0), (b, -1.0)]);
-    /// The difference of two tensors that are placed alike; partial ones must be Sum or Avg.
-    Sub sub DTensor, |a, b| a - &b;
+with_number! {
     /// Every element times a number, which integers must be able to hold; partial tensors must be Sum or Avg.
-    Mul mul f64, |a, by| a.scaled(by);
+    Mul mul, |x, by| x.scaled(by);
     /// Every element divided by a number; an error on integers; partial tensors must be Sum or Avg.
-    Div div f64, |a, by| record(a.map(Op::Divide, |x| x / by)?, &[(a, 1.0 / by)]);
+    Div div, |x, by| x.divided(by);
     /// Every element plus a number, which integers must be able to hold; an error on partial tensors.
-    Add add f64, |a, by| a.shifted(by);
+    Add add, |x, by| x.shifted(by);
     /// Every element minus a number, whose negative integers must be able to hold; an error on partial tensors.
-    Sub sub f64, |a, by| a.shifted(-by);
+    Sub sub, |x, by| x.shifted(-by);
 }
 
 /// The negative; an error on unsigned integers; partial tensors must be Sum or Avg.
-impl Neg for &DTensor {
-    type Output = Result<DTensor>;
-    fn neg(self) -> Result<DTensor> {
-        // candle negates floating-point numbers only.
-        let negative = |x: &Tensor| if x.dtype().is_int() { x.affine(-1.0, 0.0) } else { x.neg() };
-        record(self.map(Op::Negate, negative)?, &[(self, -1.0)])
+impl<L> Neg for &DTensor<L> {
+    type Output = Result<DTensor<L>>;
+    fn neg(self) -> Result<DTensor<L>> {
+        self.as_dyn().negative().map(DTensor::keeping)
     }
 }
 
 /// The negative; an error on unsigned integers; partial tensors must be Sum or Avg.
-impl Neg for DTensor {
-    type Output = Result<DTensor>;
-    fn neg(self) -> Result<DTensor> {
+impl<L> Neg for DTensor<L> {
+    type Output = Result<DTensor<L>>;
+    fn neg(self) -> Result<DTensor<L>> {
         -&self
     }
 }
 
 /// Every element times a number, as `x * by`.
-impl Mul<&DTensor> for f64 {
-    type Output = Result<DTensor>;
-    fn mul(self, x: &DTensor) -> Result<DTensor> {
+impl<L> Mul<&DTensor<L>> for f64 {
+    type Output = Result<DTensor<L>>;
+    fn mul(self, x: &DTensor<L>) -> Result<DTensor<L>> {
         x * self
     }
 }

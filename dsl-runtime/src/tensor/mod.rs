@@ -7,6 +7,7 @@ mod create;
 mod cuda;
 mod edge;
 mod identity;
+mod layout;
 mod reshard;
 mod storage;
 
@@ -15,6 +16,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
+use ref_cast::{RefCastCustom, ref_cast_custom};
 
 use crate::comm::DeviceMesh;
 use crate::error::Result;
@@ -34,7 +36,9 @@ pub(crate) use storage::digest;
 /// mesh holds an *absent* tensor, which has a mesh, placements and no local. It has a spec where this rank could know it:
 /// not if it is the result of a region, whose shape is known only to the ranks that ran the body. Cheap to clone.
 ///
-/// The layout `L` says what the compiler knows of the placements; [`Dyn`] is nothing.
+/// The layout `L` says what the compiler knows of the placements: a tuple with one placement per mesh axis, such as
+/// `(Shard<0>, Replicate)`, or nothing, [`Dyn`]. Constructors give `DTensor<Dyn>`, annotated functions what their `out` says. A tensor with a
+/// known layout can be used as one without: it derefs to `DTensor<Dyn>`, and [`erase`](DTensor::erase) or `into` forget the layout.
 ///
 /// ```
 /// use candle_core::{Device, Tensor};
@@ -49,14 +53,23 @@ pub(crate) use storage::digest;
 /// assert_eq!(totals, [[2.0, 4.0], [2.0, 4.0]]);
 /// # Ok::<(), local_map::Error>(())
 /// ```
+#[derive(RefCastCustom)]
+#[repr(transparent)]
 pub struct DTensor<L = Dyn> {
+    parts: Parts,
+    #[trivial]
+    layout: PhantomData<fn() -> L>,
+}
+
+/// All of a tensor but what the compiler knows of it.
+#[derive(Clone)]
+struct Parts {
     label: Label,
     mesh: DeviceMesh,
     /// A leaf of candle's where there is an edge.
     local: Option<Tensor>,
     /// Where the gradient goes, if one is needed.
     edge: Option<Edge>,
-    layout: PhantomData<fn() -> L>,
 }
 
 /// What this rank knows of a tensor. A tensor that is not absent has a known spec.
@@ -70,12 +83,20 @@ enum Label {
 impl DTensor {
     /// Puts the parts together; `local` is this rank's piece of `spec`, or `None` outside the mesh.
     pub(crate) fn assembled(spec: Arc<Spec>, mesh: DeviceMesh, local: Option<Tensor>) -> DTensor {
-        DTensor { label: Label::Known(spec), mesh, local, edge: None, layout: PhantomData }
+        DTensor::new(Parts { label: Label::Known(spec), mesh, local, edge: None })
     }
 
     /// A tensor of which this rank, outside the mesh, knows the placements only.
     pub(crate) fn absent(placements: Placements, mesh: DeviceMesh) -> DTensor {
-        DTensor { label: Label::Placed(placements), mesh, local: None, edge: None, layout: PhantomData }
+        DTensor::new(Parts { label: Label::Placed(placements), mesh, local: None, edge: None })
+    }
+
+    #[ref_cast_custom]
+    fn of(parts: &Parts) -> &DTensor;
+
+    /// The same label with other contents.
+    fn with(&self, local: Option<Tensor>, edge: Option<Edge>) -> DTensor {
+        DTensor::new(Parts { local, edge, ..self.parts.clone() })
     }
 
     /// The mesh, the placements, the global shape and the element type.
@@ -88,24 +109,24 @@ impl DTensor {
     }
 
     pub(crate) fn known(&self) -> Result<&Arc<Spec>> {
-        match &self.label {
+        match &self.parts.label {
             Label::Known(spec) => Ok(spec),
             Label::Placed(_) => Err(self.outside("the shape of a tensor")),
         }
     }
 
     fn outside(&self, wanted: &str) -> crate::error::Error {
-        self.mesh.outside(self.mesh.world().rank()).within(wanted)
+        self.mesh().outside(self.mesh().world().rank()).within(wanted)
     }
 
     /// The mesh, bound to this rank.
     pub fn mesh(&self) -> &DeviceMesh {
-        &self.mesh
+        &self.parts.mesh
     }
 
     /// One placement per mesh axis.
     pub fn placements(&self) -> &Placements {
-        match &self.label {
+        match &self.parts.label {
             Label::Known(spec) => spec.placements(),
             Label::Placed(placements) => placements,
         }
@@ -129,27 +150,27 @@ impl DTensor {
 
     /// Whether this rank is outside the mesh.
     pub fn is_absent(&self) -> bool {
-        self.local.is_none()
+        self.parts.local.is_none()
     }
 
     /// Whether [`backward`](DTensor::backward) of what is computed from this tensor goes through it: it needs a gradient itself,
     /// or was computed from one that does. The same on every rank of the mesh.
     pub fn needs_grad(&self) -> bool {
-        self.edge.is_some()
+        self.parts.edge.is_some()
     }
 
     /// Whether its own gradient is wanted: it was made by [`requires_grad`](DTensor::requires_grad), or is a parameter.
     pub fn is_leaf(&self) -> bool {
-        self.edge.as_ref().is_some_and(|edge| matches!(edge.node.kind, Kind::Leaf { .. }))
+        self.parts.edge.as_ref().is_some_and(|edge| matches!(edge.node.kind, Kind::Leaf { .. }))
     }
 
     pub(crate) fn edge(&self) -> Option<&Edge> {
-        self.edge.as_ref()
+        self.parts.edge.as_ref()
     }
 
     /// The same tensor with this leaf of candle's as its local one.
     pub(crate) fn with_leaf(&self, leaf: Tensor, edge: Edge) -> DTensor {
-        DTensor { local: Some(leaf), edge: Some(edge), ..self.clone() }
+        self.with(Some(leaf), Some(edge))
     }
 
     /// The same tensor as the output of a recorded node; the local piece is copied into a leaf.
@@ -171,30 +192,30 @@ impl DTensor {
     }
 
     pub(crate) fn local(&self) -> Result<&Tensor> {
-        self.local.as_ref().ok_or_else(|| self.outside("the local piece of a tensor"))
+        self.parts.local.as_ref().ok_or_else(|| self.outside("the local piece of a tensor"))
+    }
+}
+
+impl<L> DTensor<L> {
+    fn new(parts: Parts) -> DTensor<L> {
+        DTensor { parts, layout: PhantomData }
     }
 }
 
 impl<L> Clone for DTensor<L> {
     fn clone(&self) -> Self {
-        DTensor {
-            label: self.label.clone(),
-            mesh: self.mesh.clone(),
-            local: self.local.clone(),
-            edge: self.edge.clone(),
-            layout: PhantomData,
-        }
+        DTensor::new(self.parts.clone())
     }
 }
 
 /// One line without any data.
 impl<L> fmt::Display for DTensor<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.label {
-            Label::Known(spec) => write!(f, "{spec} on {}, ", self.mesh)?,
-            Label::Placed(placements) => write!(f, "{placements} on {}, ", self.mesh)?,
+        match &self.parts.label {
+            Label::Known(spec) => write!(f, "{spec} on {}, ", self.parts.mesh)?,
+            Label::Placed(placements) => write!(f, "{placements} on {}, ", self.parts.mesh)?,
         }
-        match &self.local {
+        match &self.parts.local {
             Some(local) => write!(f, "local {:?}", local.dims()),
             None => f.write_str("absent here"),
         }

@@ -51,10 +51,10 @@ impl DTensor {
         if **self.placements() == *to {
             return Ok(self.clone());
         }
-        match (self.mesh.coordinate(), &self.label) {
-            (Some(_), _) => self.perform(&*self.mesh.plans().get(self.known()?, to)?, site),
+        match (self.mesh().coordinate(), &self.parts.label) {
+            (Some(_), _) => self.perform(&*self.mesh().plans().get(self.known()?, to)?, site),
             (None, Label::Known(spec)) => Ok(self.relabelled(Arc::new(spec.placed(to)?), None)),
-            (None, Label::Placed(_)) => absent(&self.mesh, to),
+            (None, Label::Placed(_)) => absent(self.mesh(), to),
         }
     }
 
@@ -65,12 +65,12 @@ impl DTensor {
     #[track_caller]
     pub fn rebalance(&self) -> Result<DTensor> {
         let site = Location::caller();
-        if let Label::Placed(_) = self.label {
+        if let Label::Placed(_) = self.parts.label {
             // Absent, and the lengths are not known here.
             return Ok(self.clone());
         }
         let plan = Plan::balancing(self.spec()?)?;
-        match self.mesh.coordinate() {
+        match self.mesh().coordinate() {
             None => Ok(self.relabelled(plan.to().clone(), None)),
             Some(_) => self.perform(&Prepared::new(plan), site),
         }
@@ -98,20 +98,20 @@ impl DTensor {
     }
 
     fn relabelled(&self, spec: Arc<Spec>, local: Option<Tensor>) -> DTensor {
-        DTensor::assembled(spec, self.mesh.clone(), local)
+        DTensor::assembled(spec, self.mesh().clone(), local)
     }
 
     fn perform(&self, prepared: &Prepared, site: &'static Location<'static>) -> Result<DTensor> {
-        let coord = self.mesh.inside()?;
+        let coord = self.mesh().inside()?;
         let mut local = self.local()?.detach();
         for (index, step) in prepared.plan.steps().iter().enumerate() {
             local = match &step.action {
                 Action::Exchange { kind, axes } => {
                     let mut call = described(kind.name(), &step.from, site);
                     call.detail = Some(prepared.detail.clone());
-                    let group = self.mesh.group(axes)?;
+                    let group = self.mesh().group(axes)?;
                     group.ready(&call)?;
-                    let leaf = self.edge.is_some() && is_recording();
+                    let leaf = self.needs_grad() && is_recording();
                     exchange(&*group, &call, &local, prepared.part(index, axes, coord), leaf)?
                 }
                 _ => at_home(step, &local, coord)?,
@@ -124,7 +124,7 @@ impl DTensor {
     /// A reshard is the identity on the cotangent, which goes where this tensor's goes. What an exchange made is a leaf already,
     /// as every rank can tell from the plan; what local steps made may be a view, or this tensor's own leaf.
     fn passed_on(&self, moved: DTensor, prepared: &Prepared) -> Result<DTensor> {
-        let Some(edge) = self.edge.clone().filter(|_| is_recording()) else {
+        let Some(edge) = self.edge().cloned().filter(|_| is_recording()) else {
             return Ok(moved);
         };
         match prepared.plan.steps().last().map(|step| &step.action) {

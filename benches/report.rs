@@ -1,10 +1,12 @@
 //! The report: what the workloads cost, as a table and as machine-readable rows.
 //!
-//! `cargo bench --bench report -- [-n RANKS] [-w W1,W1b,W2,W3,W4,W5,W6,memory] [--json FILE]`. One sample is a number of back-to-back calls
+//! `cargo bench --bench report -- [-n RANKS] [-w W1,W1b,W2,W3,W4,W5,W6,W7,memory] [--json FILE]`. One sample is a number of back-to-back calls
 //! between two barriers, at least 2 ms long, divided by that number; for several ranks it is the slowest rank's.
 
 #![allow(missing_docs)]
 
+#[path = "report/compile.rs"]
+mod compile;
 #[path = "report/gradients.rs"]
 mod gradients;
 #[path = "report/keep.rs"]
@@ -91,6 +93,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if options.wants("W6") {
         worlds::w6(&mut rows)?;
+    }
+    if options.wants("W7") {
+        compile::w7(&mut rows)?;
     }
     print_table(&rows);
     options.json.map_or(Ok(()), |file| write_json(&file, &rows))

@@ -10,7 +10,7 @@
 //! A dim that counts from the end, or whose pieces are ragged, is known at run time only.
 
 use crate::ast::{List, Op, Placement};
-use crate::model::{Parameter, Region, Role};
+use crate::model::{Label, Labels, Parameter, Region, Role};
 use crate::tokens::located;
 use crate::types;
 use proc_macro2::{Ident, Literal, Span, TokenStream};
@@ -32,6 +32,19 @@ pub(crate) fn parameter(region: &Region, parameter: &Parameter, krate: &TokenStr
 /// layouts of the arguments, which have no names.
 fn is_dynamic(region: &Region) -> bool {
     region.args.dynamic || region.unnamed_result().is_some_and(types::captures_precisely)
+}
+
+/// Whether the types of the signature get so long that it is not the author's fault.
+pub(crate) fn makes_long_types(region: &Region) -> bool {
+    let labels = match &region.outputs {
+        Labels::Whole(label) => std::slice::from_ref(label),
+        Labels::Each(labels) => labels,
+    };
+    let axes = |label: &Label| match label {
+        Label::Placed(Some(list)) => list.placements.len(),
+        _ => 0,
+    };
+    !is_dynamic(region) && labels.iter().map(axes).sum::<usize>() > 1
 }
 
 /// `ty`, a tensor or a reference to one, as a distributed tensor with this argument; `None` for another type.

@@ -69,7 +69,8 @@ pub(crate) fn wrapper(region: &Region) -> TokenStream {
         None => quote!(;),
     };
     let track_caller = needs_track_caller(region).then(|| quote!(#[track_caller]));
-    quote! { #(#attrs)* #inner #track_caller #vis #sig #body }
+    let allowed = layout::makes_long_types(region).then(|| quote!(#[allow(clippy::type_complexity)]));
+    quote! { #(#attrs)* #inner #track_caller #allowed #vis #sig #body }
 }
 
 /// A body for a function whose own cannot run; it names the author's types, so that their imports stay used.

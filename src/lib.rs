@@ -43,7 +43,7 @@
 //! * [`World::mesh`] arranges ranks in a named grid, a [`DeviceMesh`], which is a [`Mesh`] with its communicators.
 //! * [`DTensor`] has the constructors, [`reshard`](DTensor::reshard), [`full`](DTensor::full) and
 //!   [`backward`](DTensor::backward). Its [`Spec`] is the mesh, the placements, the global shape and the element type.
-//! * [`Placement`] and [`ReduceOp`] are values; [`types`] has the same names as types.
+//! * [`Placement`] and [`ReduceOp`] are values; [`Shard`], [`Replicate`], [`Partial`] are the same as [types](#placements-that-the-compiler-knows).
 //! * [`Param`] is a tensor to be trained, [`Gradients`] what backward gives, [`no_grad`] runs code that needs none.
 //! * [`Region`] is the context of a body: its place in the mesh, collectives that are differentiated, seeds.
 //! * [`Distribute`] is for structs of tensors, [`local_layer`] for their methods.
@@ -97,6 +97,71 @@
 //! In the attribute, `Partial` alone is short for `Partial(Sum)`; as a value, in calls such as
 //! [`reshard`](DTensor::reshard), it is always written with its op. Generated code names this crate `::local_map`: where it is
 //! renamed in `Cargo.toml`, or only reached through another crate, every attribute needs `crate = name`.
+//!
+//! # Placements that the compiler knows
+//!
+//! A [`DTensor`] has a *layout* as its argument: what the compiler knows of its placements. `DTensor<(Shard<0>, Replicate)>` is cut
+//! into rows along the first mesh axis and whole along the second; `DTensor` alone is [`DTensor<Dyn>`](Dyn), of which nothing is
+//! known. The results of annotated functions have the layout that `out` says, and arguments must have the one that `in` says: a chain
+//! `f(&g(&x)?)?` whose placements clash does not compile, unless `f` says `reshard`. An argument without a layout is checked when
+//! the function is called.
+//!
+//! ```
+//! # use candle_core::{DType, Device, Result, Tensor};
+//! # use local_map::prelude::*;
+//! /// Rows of samples, on meshes of one axis.
+//! type Batch = DTensor<(Shard<0>,)>;
+//!
+//! #[local_map(in = [[Shard(0)]], out = [Shard(0)])]
+//! fn squared(x: &Tensor) -> Result<Tensor> {
+//!     x.sqr()
+//! }
+//!
+//! #[local_map(in = [[Shard(0)]], out = [Partial(Sum)])]
+//! fn total(x: &Tensor) -> Result<Tensor> {
+//!     x.sum_all()
+//! }
+//!
+//! launch(2, |world| -> Result<()> {
+//!     let ones = Tensor::ones(4, DType::F32, &Device::Cpu)?;
+//!     let x = DTensor::shard(&ones, &world.mesh([("dp", 2)])?, &[Shard(0)])?; // `DTensor<Dyn>`
+//!     let x: Batch = x.cast()?; // checked here, and known from here on
+//!     let y: Batch = squared(&x)?;
+//!     let sum: DTensor<(Partial,)> = total(&y)?;
+//!     let whole = sum.reshard_to::<(Replicate,)>()?;
+//!     assert_eq!(whole.full()?.to_scalar::<f32>()?, 4.0);
+//!     Ok(())
+//! })?;
+//! # Ok::<(), local_map::Error>(())
+//! ```
+//!
+//! Here `squared(&sum)` would be an error of the compiler:
+//!
+//! ```compile_fail
+//! # use candle_core::{Result, Tensor};
+//! # use local_map::prelude::*;
+//! # #[local_map(in = [[Shard(0)]], out = [Shard(0)])]
+//! # fn squared(x: &Tensor) -> Result<Tensor> { x.sqr() }
+//! # fn wrong(sum: &DTensor<(Partial,)>) -> Result<()> {
+//! squared(&sum)?;
+//! # Ok(()) }
+//! ```
+//!
+//! ```text
+//! error[E0277]: this argument is placed as `local_map::Partial` on mesh axis `Axis<'0'>`, where `local_map::Shard<0>` is required
+//! ```
+//!
+//! Where layouts are in the way, there are ways out of them:
+//!
+//! | in the way of | write |
+//! |---|---|
+//! | a collection, or a variable that is assigned in a loop | [`y.erase()`](DTensor::erase), or `y.into()`, which give a `DTensor` |
+//! | a function that takes `&DTensor` | `let y = f(&x)?; show(&y)`, as a reference to a known layout becomes one to an unknown; or `show(f(&x)?.as_dyn())` |
+//! | a function for all layouts | `fn show<L>(x: &DTensor<L>)`, with [`x.as_dyn()`](DTensor::as_dyn) inside, or `x: impl AsRef<DTensor>` |
+//! | a trait's method, `dyn Layer`, a function pointer | the flag `dynamic`: the signature then has `DTensor` alone |
+//!
+//! Layouts have up to four axes. Dims from the end and ragged ones, `Shard(-1)` and `Shard(0, ragged)`, are `Dyn` on their axis; tensors
+//! within `Option`, `Vec`, arrays and slices have no layout.
 //!
 //! # Results and errors
 //!

@@ -164,7 +164,7 @@ fn mlp(x: &Tensor, up: &Tensor, down: &Tensor) -> Result<Tensor> {
 fn passes(placement: Placement, loss: impl Fn(&DTensor) -> Result<DTensor> + Sync) -> [u64; 2] {
     let all = launched(2, |world| {
         let x = leaf(&world.mesh([("dp", 2)])?, [4, 4], &[placement])?;
-        let (loss, forward) = counted(&world, || Ok(loss(&x)?.reshard(&[Replicate])?))?;
+        let (loss, forward) = counted(&world, || loss(&x)?.reshard(&[Replicate]))?;
         let (gradients, backward) = backward(&world, &loss)?;
         assert!(gradients.get(&x).is_some());
         Ok([forward, backward])
@@ -262,7 +262,7 @@ fn a_megatron_pair_is_one_all_reduce_in_each_pass() {
         let mesh = world.mesh([("tp", world.size())])?;
         let x = leaf(&mesh, [3, 4], &[Replicate])?;
         let (up, down) = (leaf(&mesh, [4, 7], &[Shard(1)])?, leaf(&mesh, [7, 4], &[Shard(0)])?);
-        let (y, forward) = counted(&world, || Ok(mlp(&x, &up, &down)?.reshard(&[Replicate])?))?;
+        let (y, forward) = counted(&world, || mlp(&x, &up, &down)?.reshard(&[Replicate]))?;
         let (loss, end) = counted(&world, || Ok(energy_whole(&y)?))?;
         // The all-reduce of the sum forward, of the gradient of `x` backward.
         assert_eq!([forward, end, backward(&world, &loss)?.1], [1, 0, 1]);
@@ -284,7 +284,7 @@ fn two_stacked_tensor_parallel_layers_have_one_all_reduce_between_them_in_backwa
         for (x, first) in [(placed(&mesh, [3, 4], &[Replicate])?, 0), (leaf(&mesh, [3, 4], &[Replicate])?, 1)] {
             let (y, forward) = counted(&world, || {
                 let hidden = mlp(&x, &up1, &down1)?.reshard(&[Replicate])?;
-                Ok(mlp(&hidden, &up2, &down2)?.reshard(&[Replicate])?)
+                mlp(&hidden, &up2, &down2)?.reshard(&[Replicate])
             })?;
             let (gradients, backward) = backward(&world, &energy_whole(&y)?)?;
             assert_eq!([forward, backward], [2, 1 + first]);
@@ -295,7 +295,7 @@ fn two_stacked_tensor_parallel_layers_have_one_all_reduce_between_them_in_backwa
 }
 
 #[test]
-fn addends_of_a_gradient_that_is_wanted_as_a_shard_are_reduce_scattered() {
+fn addends_of_a_gradient_that_is_wanted_as_a_shard_take_one_collective() {
     on_ranks(&[2, 3, 4], |world| {
         let mesh = world.mesh([("dp", world.size())])?;
         let (x, w) = (placed(&mesh, [4, 6], &[Shard(0)])?, leaf(&mesh, [6, 3], &[Shard(0)])?);
@@ -354,7 +354,7 @@ fn data_and_tensor_parallel_axes_reduce_each_along_its_own() {
 
 #[test]
 fn outputs_that_are_not_used_and_inputs_that_need_no_gradient_cost_nothing() {
-    #[local_map(in = [[Shard(0)], [Replicate], [Shard(0)]], out = ([Partial(Sum)], [Partial(Sum)]))]
+    #[local_map(in = [[Shard(0)], [Replicate], [Shard(0)]], out = [[Partial(Sum)], [Partial(Sum)]])]
     fn two(x: &Tensor, w: &Tensor, index: &Tensor) -> Result<(Tensor, Tensor)> {
         let picked = x.gather(&index.contiguous()?, 1)?;
         Ok((picked.sqr()?.sum_all()?, w.sqr()?.sum_all()?))

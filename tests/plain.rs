@@ -176,6 +176,39 @@ fn columns_of_a_weight_on_a_second_axis_equal_one_device() {
     });
 }
 
+/// The placements of two factors and of their product on one axis.
+const PRODUCTS: [[Placement; 3]; 8] = [
+    [Shard(0), Replicate, Shard(0)],
+    [Replicate, Shard(1), Shard(1)],
+    [Shard(1), Shard(0), Partial(Sum)],
+    [Replicate, Replicate, Replicate],
+    [Replicate, Replicate, Partial(Avg)],
+    [Partial(Sum), Replicate, Partial(Sum)],
+    [Replicate, Partial(Sum), Partial(Sum)],
+    [Partial(Avg), Replicate, Partial(Avg)],
+];
+
+fn check_product(axes: &[(&str, usize)], rows: &[[Placement; 3]], sizes: [usize; 3]) {
+    let [m, k, n] = sizes;
+    let inputs = [(m, k), (k, n)].map(|(rows, columns)| (waves(rows, columns, 0.4), everywhere(axes, Replicate)));
+    let nth = |which: usize| rows.iter().map(|row| row[which]).collect::<Vec<_>>();
+    check(axes, &inputs, &|x| x[0].matmul(&x[1]), |mesh, x| {
+        let (a, b) = (x[0].reshard(&nth(0))?, x[1].reshard(&nth(1))?);
+        let local = a.to_local()?.contiguous()?.matmul(&b.to_local()?.contiguous()?)?;
+        Sources::new([&a, &b]).from_local_of(local, mesh, &nth(2), &[m, n])
+    });
+}
+
+#[test]
+fn products_under_all_placements_on_one_axis_and_on_two() {
+    for sizes in [[8, 4, 4], [5, 3, 7], [1, 2, 1]] {
+        for a in PRODUCTS {
+            AXES[..4].iter().for_each(|axes| check_product(axes, &[a], sizes));
+            PRODUCTS.iter().for_each(|b| check_product(AXES[4], &[a, *b], sizes));
+        }
+    }
+}
+
 #[test]
 fn a_partial_tensor_through_plain_code_is_the_identity_and_not_doubled() {
     for op in [Sum, Avg] {
@@ -212,14 +245,14 @@ fn plain_code_follows_a_region_and_is_followed_by_one() {
 fn a_label_of_the_gradient_overrides_the_table() {
     let squares: Plain<'_> = &|x| x[0].sqr();
     for n in 1..=4 {
-        let x = (waves(3, 2, 0.0), vec![Replicate]);
+        let x = [(waves(3, 2, 0.0), vec![Replicate])];
         // The value is one n-th of the sum, but every rank computes the whole gradient.
-        check(&[("a", n)], &[x.clone()], squares, |mesh, x| {
+        check(&[("a", n)], &x, squares, |mesh, x| {
             let whole = x[0].to_local()?.sqr()?;
             let local = (&whole + (whole.detach() * (1.0 / n as f64 - 1.0))?)?;
             Sources::new(x).grad(0, &[Replicate]).from_local(local, mesh, &[Partial(Sum)])
         });
-        check(&[("a", n)], &[x], squares, |mesh, x| {
+        check(&[("a", n)], &x, squares, |mesh, x| {
             let local = x[0].to_local()?.sqr()?;
             Sources::new(x).grad(0, &[Replicate]).grad(0, &[Partial(Sum)]).from_local(local, mesh, &[Replicate])
         });
@@ -232,7 +265,7 @@ fn a_rank_that_uses_no_source_contributes_zeros() {
         launched(n, |world| {
             let mesh = world.mesh([("dp", n)])?;
             let x = DTensor::shard(&waves(2 * n, 1, 0.0), &mesh, &[Shard(0)])?.requires_grad()?;
-            let w = DTensor::shard(&vector(&[3.0]), &mesh, &[Replicate])?.requires_grad()?;
+            let w = Param::new(&DTensor::shard(&vector(&[3.0]), &mesh, &[Replicate])?)?;
             let unused = DTensor::shard(&vector(&[3.0]), &mesh, &[Replicate])?.requires_grad()?;
             let local = match world.rank() {
                 0 => x.to_local()?.broadcast_mul(&w.to_local()?)?.sum_all()?,
@@ -323,7 +356,7 @@ fn nothing_is_recorded_without_need() {
         assert!(!no_grad(|| x.to_local())?.is_variable());
         assert!(!x.full()?.track_op());
         assert!(!label(&x, x.to_local()?.to_dtype(DType::U32)?)?.needs_grad());
-        assert!(!Sources::new([]).from_local(x.to_local()?, &mesh, &[Shard(0)])?.needs_grad());
+        assert!(!Sources::new::<DTensor>([]).from_local(x.to_local()?, &mesh, &[Shard(0)])?.needs_grad());
         assert!(!DTensor::from_local(x.to_local()?, &mesh, &[Shard(0)])?.needs_grad());
         // A piece taken under `no_grad` is a constant.
         let frozen = no_grad(|| x.to_local())?;

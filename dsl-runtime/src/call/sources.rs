@@ -1,5 +1,6 @@
 //! Plain tensors on the tape: what they were computed from is named, never read from candle's graph, which ranks differ in.
 
+use std::borrow::Borrow;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -65,9 +66,9 @@ pub struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// These tensors, in this order.
-    pub fn new(tensors: impl IntoIterator<Item = &'a DTensor>) -> Sources<'a> {
-        Sources { tensors: tensors.into_iter().collect(), labels: Vec::new() }
+    /// These tensors, in this order: all tensors or all [parameters](crate::grad::Param), which `&*w` makes tensors of.
+    pub fn new<P: Borrow<DTensor> + 'a>(tensors: impl IntoIterator<Item = &'a P>) -> Sources<'a> {
+        Sources { tensors: tensors.into_iter().map(P::borrow).collect(), labels: Vec::new() }
     }
 
     /// Says how the gradient is placed that the ranks compute for the source with this index, where the table does not: such as

@@ -163,7 +163,7 @@ impl DTensor {
     /// Where the tensor [needs a gradient](DTensor::needs_grad), outside [`no_grad`], candle keeps the graph of what is computed
     /// from the piece, and gradients flow back through it once [`Sources`](crate::call::Sources) label the result; otherwise it is
     /// detached. Call [`backward`](DTensor::backward) on distributed tensors only. It may be one tensor that other ranks hold,
-    /// too, or a view of one: never write it in place; copy it first.
+    /// too, or a view of one: never write it in place, nor make a candle `Var` of it, which may share its storage; copy it first.
     ///
     /// # Errors
     /// [`Error::Absent`](crate::error::Error::Absent) on a rank outside the mesh.

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::borrow::Borrow;
+
 use candle_core::{Device, Result, Tensor};
 use local_map::prelude::*;
 use support::{launched, on_ranks};
@@ -14,8 +16,8 @@ fn counted<T>(world: &World, f: impl FnOnce() -> local_map::Result<T>) -> local_
     Ok((value, world.collectives() - before))
 }
 
-fn backward(world: &World, loss: &DTensor) -> local_map::Result<(Gradients, u64)> {
-    counted(world, || loss.backward())
+fn backward(world: &World, loss: &impl Borrow<DTensor>) -> local_map::Result<(Gradients, u64)> {
+    counted(world, || loss.borrow().backward())
 }
 
 fn waves(rows: usize, columns: usize) -> Tensor {
@@ -161,10 +163,13 @@ fn mlp(x: &Tensor, up: &Tensor, down: &Tensor) -> Result<Tensor> {
 
 /// How often the forward and the backward pass of `loss` communicate, for a leaf with this placement on two ranks. The value is
 /// made whole, which may be one more.
-fn passes(placement: Placement, loss: impl Fn(&DTensor) -> Result<DTensor> + Sync) -> [u64; 2] {
+fn passes<T: Into<DTensor>>(placement: Placement, loss: impl Fn(&DTensor) -> Result<T> + Sync) -> [u64; 2] {
     let all = launched(2, |world| {
         let x = leaf(&world.mesh([("dp", 2)])?, [4, 4], &[placement])?;
-        let (loss, forward) = counted(&world, || loss(&x)?.reshard(&[Replicate]))?;
+        let (loss, forward) = counted(&world, || {
+            let loss: DTensor = loss(&x)?.into();
+            loss.reshard(&[Replicate])
+        })?;
         let (gradients, backward) = backward(&world, &loss)?;
         assert!(gradients.get(&x).is_some());
         Ok([forward, backward])

@@ -32,8 +32,12 @@ fn weighted(y: &DTensor) -> local_map::Result<DTensor> {
     fn of_two_axes(y: &Tensor) -> Result<Tensor> {
         weighted_sum(y)
     }
-    let whole = y.reshard(&vec![Replicate; y.mesh().axis_count()])?;
-    Ok(if y.mesh().axis_count() == 1 { of_one_axis(&whole)? } else { of_two_axes(&whole)? })
+    let everywhere = vec![Replicate; y.mesh().axis_count()];
+    let whole = y.reshard(&everywhere)?;
+    match everywhere.len() {
+        1 => of_one_axis(&whole)?.reshard(&everywhere),
+        _ => of_two_axes(&whole)?.reshard(&everywhere),
+    }
 }
 
 fn weighted_sum(y: &Tensor) -> Result<Tensor> {
@@ -236,7 +240,7 @@ fn plain_code_follows_a_region_and_is_followed_by_one() {
             let squares = square(&x[0])?;
             let tripled = (squares.to_local()? * 3.0)?;
             let tripled = Sources::new([&squares]).from_local_of(tripled, mesh, &[Shard(0)], &[5, 2])?;
-            Ok(square(&tripled)?)
+            square(&tripled)?.reshard(&[Shard(0)])
         });
     }
 }

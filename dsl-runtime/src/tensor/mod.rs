@@ -168,7 +168,7 @@ impl DTensor {
     /// # Errors
     /// [`Error::Absent`](crate::error::Error::Absent) on a rank outside the mesh.
     pub fn to_local(&self) -> Result<Tensor> {
-        match &self.edge {
+        match self.edge() {
             Some(_) if is_recording() => self.local().cloned(),
             _ => self.detached(),
         }

@@ -46,6 +46,7 @@
 //! * [`Placement`] and [`ReduceOp`] are values; [`Shard`], [`Replicate`], [`Partial`] are the same as [types](#placements-that-the-compiler-knows).
 //! * [`Param`] is a tensor to be trained, [`Gradients`] what backward gives, [`no_grad`] runs code that needs none.
 //! * [`Region`] is the context of a body: its place in the mesh, collectives that are differentiated, seeds.
+//! * [`Sources`] label what plain code computed from local pieces, so that gradients flow back through it.
 //! * [`Distribute`] is for structs of tensors, [`local_layer`] for their methods.
 //! * [`Communicator`] has collectives on plain tensors, for code beside regions.
 //! * [`Plan`] is what a reshard will do; [`DTensor::explain`] prints it.
@@ -218,6 +219,8 @@
 //!
 //! * [`Gradients::get`] gives the gradient of one leaf, [`Gradients::clip_global_norm`] bounds them together,
 //!   [`Gradients::add`] accumulates over micro-batches, which [`Param::defer_reduction`] lets communicate once.
+//! * Plain code between [`to_local`](DTensor::to_local) and [`from_local`](Sources::from_local) is differentiated where
+//!   [`Sources`] name what it computes from.
 //! * A candle `Var` that a body reaches beside its arguments has this rank's own gradient: [`Gradients::local`].
 //! * The tape is used up by backward: each pass has a forward of its own.
 //! * The table of how a body's gradients are labelled, and `grad` to say otherwise, are at [`local_map`]; `recompute` there
@@ -280,7 +283,7 @@ pub use candle_core;
 #[doc(inline)]
 pub use local_map_macros::{Distribute, local_layer, local_map};
 #[doc(inline)]
-pub use local_map_runtime::call::{Distribute, Region};
+pub use local_map_runtime::call::{Distribute, Region, Sources};
 #[doc(inline)]
 pub use local_map_runtime::comm::{DeviceMesh, Launch, World, launch};
 #[doc(inline)]
@@ -312,7 +315,7 @@ pub use local_map_runtime::tensor::{Communicator, DTensor, no_grad};
 /// which candle has.
 pub mod prelude {
     pub use crate::{
-        Communicator, DTensor, DeviceMesh, Distribute, Gradients, Mesh, Param, Region, Spec, World, launch,
+        Communicator, DTensor, DeviceMesh, Distribute, Gradients, Mesh, Param, Region, Sources, Spec, World, launch,
         local_layer, local_map, no_grad,
     };
     pub use local_map_runtime::placement::names::*;

@@ -13,6 +13,7 @@ mod outputs;
 mod record;
 mod region;
 mod rule;
+mod sources;
 mod spec;
 mod verify;
 
@@ -22,4 +23,5 @@ pub use layer::{Distribute, HeldLayer, joined};
 pub use outcome::Outcome;
 pub use outputs::{Detached, Dist, Distributable, Labels, Outputs, Plain, Typed};
 pub use region::{Locals, RegionCall, kept};
+pub use sources::Sources;
 pub use spec::{Grad, Out, Param, RegionSpec, Want};

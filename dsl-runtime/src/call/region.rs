@@ -116,7 +116,7 @@ impl Running<'_> {
         let keeps = self.node.is_some() && !self.spec.recompute;
         let local = |handed: &Handed<'_>| match keeps {
             true => handed.tensor.local().cloned(),
-            false => handed.tensor.to_local(),
+            false => handed.tensor.detached(),
         };
         let tensors = self.inputs.iter().map(local).collect::<Result<_>>()?;
         let crossings = (keeps && self.spec.context).then(Crossings::default);

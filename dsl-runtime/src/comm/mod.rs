@@ -6,6 +6,7 @@
 mod assemble;
 pub(crate) mod buffer;
 mod call;
+mod count;
 pub(crate) mod elements;
 mod fake;
 mod fold;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use local_map_rendezvous::Roster;
 
 use super::Transport;
+use super::count::{Count, Counted};
 use super::fake::Fake;
 use super::mesh::DeviceMesh;
 use super::threads::Threads;
@@ -20,6 +21,7 @@ pub struct World {
     size: usize,
     seed: u64,
     engine: Engine,
+    count: Arc<Count>,
 }
 
 #[derive(Clone)]
@@ -30,7 +32,8 @@ enum Engine {
 
 impl World {
     pub(super) fn threads(rank: usize, seed: u64, roster: &Arc<Roster>, threads: &Arc<Threads>) -> World {
-        World { rank, size: roster.ranks(), seed, engine: Engine::Threads(threads.clone()) }
+        let (engine, count) = (Engine::Threads(threads.clone()), Arc::default());
+        World { rank, size: roster.ranks(), seed, engine, count }
     }
 
     /// Rank `rank` of a world of `size` ranks that are not there: meshes, specs, shapes and plans can be made, and any
@@ -50,8 +53,8 @@ impl World {
         if rank >= size {
             return Err(Error::Mesh(Report::new(format!("a world of {size} ranks has no rank {rank}"))));
         }
-        let engine = Engine::Fake;
-        Ok(World { rank, size, seed: 0, engine })
+        let (engine, count) = (Engine::Fake, Arc::default());
+        Ok(World { rank, size, seed: 0, engine, count })
     }
 
     /// The seed that all random numbers of regions follow from; see [`Launch::seed`](super::Launch::seed).
@@ -67,6 +70,30 @@ impl World {
     /// The number of ranks.
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// How many times this rank has met others since the launch: the collectives that it called, whether of a reshard, a
+    /// region, a backward pass or its own, and the tensors that it sent and received, one each. A group of one rank moves nothing, and
+    /// counts nothing.
+    ///
+    /// The difference of two counts says what a part of a program communicates, such as in a test of a layer:
+    ///
+    /// ```
+    /// use candle_core::{Device, Tensor};
+    /// use local_map::prelude::*;
+    /// use local_map::Result;
+    /// launch(2, |world| -> Result<()> {
+    ///     let mesh = world.mesh([("tp", 2)])?;
+    ///     let x = DTensor::from_local(Tensor::new(1f32, &Device::Cpu)?, &mesh, &[Partial(Sum)])?;
+    ///     let before = world.collectives();
+    ///     x.reshard(&[Replicate])?;
+    ///     assert_eq!(world.collectives() - before, 1); // the all-reduce
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), local_map::Error>(())
+    /// ```
+    pub fn collectives(&self) -> u64 {
+        self.count.get()
     }
 
     /// A mesh of the first ranks of the world in row-major order. Ranks beyond it are outside: regions on it give them
@@ -108,7 +135,10 @@ impl World {
     /// This rank's membership in the group of all ranks of `mesh`, at position `me`.
     pub(super) fn group(&self, mesh: &Mesh, me: usize) -> Arc<dyn Transport> {
         match &self.engine {
-            Engine::Threads(threads) => threads.join(mesh.ranks().collect(), me),
+            Engine::Threads(threads) => {
+                let group = threads.join(mesh.ranks().collect(), me);
+                if mesh.size() == 1 { group } else { Arc::new(Counted { group, count: self.count.clone() }) }
+            }
             Engine::Fake => Arc::new(Fake { position: me, size: mesh.size() }),
         }
     }

@@ -25,7 +25,8 @@ impl DTensor {
     /// [`from_local_of`](DTensor::from_local_of) for pieces that follow the ceil-chunk rule. A rank outside the mesh gets an absent
     /// tensor, whatever `local` is, and does not learn its shape and element type.
     ///
-    /// `local` is detached: what it was computed from gets no gradient through the distributed tensor.
+    /// `local` is detached: what it was computed from gets no gradient through the distributed tensor. Where it should,
+    /// [`Sources`](crate::call::Sources) say what that is.
     ///
     /// # Errors
     /// The placements do not fit the tensor or the mesh.

@@ -181,13 +181,22 @@ impl DTensor {
 
     /// This rank's piece.
     ///
-    /// It is detached: gradients do not flow through it, so differentiate in a region, or call
-    /// [`backward`](DTensor::backward) on the distributed tensor. It may be one tensor that other ranks hold, too, or a view of
-    /// one: never write it in place; copy it first.
+    /// Where the tensor [needs a gradient](DTensor::needs_grad), outside [`no_grad`], candle keeps the graph of what is computed
+    /// from the piece, and gradients flow back through it once [`Sources`](crate::call::Sources) label the result; otherwise it is
+    /// detached. Call [`backward`](DTensor::backward) on distributed tensors only. It may be one tensor that other ranks hold,
+    /// too, or a view of one: never write it in place, nor make a candle `Var` of it, which may share its storage; copy it first.
     ///
     /// # Errors
     /// [`Error::Absent`](crate::error::Error::Absent) on a rank outside the mesh.
     pub fn to_local(&self) -> Result<Tensor> {
+        match self.edge() {
+            Some(_) if is_recording() => self.local().cloned(),
+            _ => self.detached(),
+        }
+    }
+
+    /// This rank's piece, as a value only.
+    pub(crate) fn detached(&self) -> Result<Tensor> {
         self.local().map(Tensor::detach)
     }
 

@@ -86,15 +86,16 @@ impl DTensor {
 
     /// The global tensor as a plain one, on every rank of the mesh.
     ///
-    /// It is detached: call [`backward`](DTensor::backward) on the distributed tensor, not on this one. It may be one tensor
-    /// that all ranks hold: never write it in place; copy it first.
+    /// It is detached: call [`backward`](DTensor::backward) on the distributed tensor, not on this one. To differentiate through
+    /// the whole tensor, reshard to Replicate, keep that tensor as one of the [`Sources`](crate::call::Sources), and take its
+    /// [`to_local`](DTensor::to_local). It may be one tensor that all ranks hold: never write it in place; copy it first.
     ///
     /// # Errors
     /// As for [`reshard`](DTensor::reshard); also on a rank outside the mesh.
     #[track_caller]
     pub fn full(&self) -> Result<Tensor> {
         let whole = Placements::new(self.placements().iter().map(|_| Placement::Replicate));
-        self.reshard_at(&whole, Location::caller())?.to_local()
+        self.reshard_at(&whole, Location::caller())?.detached()
     }
 
     fn relabelled(&self, spec: Arc<Spec>, local: Option<Tensor>) -> DTensor {

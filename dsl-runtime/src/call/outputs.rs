@@ -255,7 +255,8 @@ impl<'r> Labels<'r> {
         }
         let edge = Edge { node, output: self.recorded.len() };
         let on = self.region.elsewhere.mesh_of(output).cloned();
-        let label = OutputLabel { placements: labelled.placements().clone(), on };
+        let ragged = labelled.known().ok().filter(|spec| !spec.ragged_dims().is_empty()).cloned();
+        let label = OutputLabel { placements: labelled.placements().clone(), ragged, on };
         let local = Some(local).filter(|_| !labelled.is_absent());
         self.recorded.push(OutputRule { local, label });
         labelled.produced_by(edge)

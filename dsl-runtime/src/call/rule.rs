@@ -55,6 +55,8 @@ pub(super) struct OutputRule {
 #[derive(Clone)]
 pub(super) struct OutputLabel {
     pub(super) placements: Placements,
+    /// Its spec, if that has lengths that the placements do not tell.
+    pub(super) ragged: Option<Arc<Spec>>,
     /// The mesh that it lives on, if that is not the region's.
     pub(super) on: Option<DeviceMesh>,
 }
@@ -138,7 +140,11 @@ impl BodyRule {
             factor *= by;
             wanted.push(want);
         }
-        let local = cotangent.reshard(&wanted)?.to_local()?;
+        let cut = match &label.ragged {
+            None => cotangent.reshard(&wanted)?,
+            Some(spec) => cotangent.reshard_as(&Arc::new(spec.placed(&wanted)?), self.site)?,
+        };
+        let local = cut.to_local()?;
         let local = if factor == 1.0 { local } else { (local * factor)? };
         match extremes(&label.placements) {
             None => Ok(local),

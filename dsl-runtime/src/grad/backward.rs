@@ -1,6 +1,7 @@
 //! The backward pass: nodes in reverse program order, cotangents converted as late as can be.
 
 use std::collections::{BinaryHeap, HashMap};
+use std::panic::Location;
 use std::sync::Arc;
 
 use candle_core::Tensor;
@@ -147,7 +148,7 @@ impl Pass {
         cotangents: Vec<Option<DTensor>>,
     ) -> Result<()> {
         if let Some(cotangent) = cotangents.into_iter().next().flatten() {
-            let gradient = if deferred { cotangent } else { cotangent.reshard(spec.placements())? };
+            let gradient = if deferred { cotangent } else { cotangent.reshard_as(spec, Location::caller())? };
             self.gradients.insert(node.order, spec.clone(), gradient);
         }
         Ok(())
@@ -158,7 +159,10 @@ impl Pass {
 pub(super) fn sum(a: DTensor, b: DTensor) -> Result<DTensor> {
     let pairs = a.placements().iter().zip(b.placements().iter());
     let joint = Placements::new(pairs.map(|(x, y)| join(*x, *y)));
-    &a.reshard(&joint)? + &b.reshard(&joint)?
+    // Lengths that follow no rule are kept, as a tensor with such lengths made them.
+    let (a, b) = if b.known()?.ragged_dims().is_empty() { (a, b) } else { (b, a) };
+    let a = a.reshard(&joint)?;
+    &b.reshard_as(a.known()?, Location::caller())? + &a
 }
 
 /// A placement that both can be given: at no cost, unless they are cut along different dimensions.

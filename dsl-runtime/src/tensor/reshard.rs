@@ -58,6 +58,18 @@ impl DTensor {
         }
     }
 
+    /// The same tensor cut as this spec says, whose ragged lengths a list of placements does not tell.
+    pub(crate) fn reshard_as(&self, to: &Arc<Spec>, site: &'static Location<'static>) -> Result<DTensor> {
+        let from = self.known()?;
+        if from.ragged_dims().is_empty() && to.ragged_dims().is_empty() {
+            return self.reshard_at(to.placements(), site);
+        }
+        match from == to {
+            true => Ok(self.unchanged()),
+            false => self.perform(&Prepared::new(Plan::exactly(from.clone(), to.clone())?), site),
+        }
+    }
+
     /// What a reshard that changes nothing gives.
     fn unchanged(&self) -> DTensor {
         if is_recording() { self.clone() } else { self.without_edge() }

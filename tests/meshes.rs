@@ -302,7 +302,6 @@ fn twofold(x: &Tensor, pair: &DeviceMesh, one: &DeviceMesh, ctx: &Region) -> Res
     Ok((all.powf(3.0)?.sum_all()?, all.exp()?.sum_all()?))
 }
 
-
 #[local_map(in = [[Replicate], _], out = [Replicate] on one)]
 fn doubled_on(x: &Tensor, one: &DeviceMesh) -> Result<Tensor> {
     x * 2.0

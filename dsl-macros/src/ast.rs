@@ -97,6 +97,8 @@ pub(crate) struct List {
     /// The brackets.
     pub(crate) span: Span,
     pub(crate) placements: Vec<Placement>,
+    /// `on expr` behind it: the output lives on another mesh.
+    pub(crate) on: Option<Box<syn::Expr>>,
 }
 
 /// What happens to a value along one mesh axis.

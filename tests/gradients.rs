@@ -316,3 +316,63 @@ fn deferred_gradients_are_reduced_in_one_bucket_and_clipped_together() {
         Ok(())
     });
 }
+
+/// Two rows of rank 1, one of the others: lengths that follow no rule.
+#[local_map(in = [[Shard(0)]], out = [Shard(0, ragged)])]
+fn some_rows(x: &Tensor, ctx: &Region) -> Result<Tensor> {
+    let rows = if ctx.coordinate("dp")? == 1 { 2 } else { 1 };
+    x.narrow(0, 0, rows)?.sqr()
+}
+
+#[local_map(in = [[Shard(0)]], out = [Partial(Sum)])]
+fn cubes(x: &Tensor) -> Result<Tensor> {
+    x.powf(3.0)?.sum_all()
+}
+
+#[local_map(in = [[Replicate]], out = [Replicate])]
+fn weighed(x: &Tensor) -> Result<Tensor> {
+    (x * Tensor::arange(1.0, x.dim(0)? as f64 + 1.0, x.device())?)?.sum_all()
+}
+
+/// The same, with a gradient that arrives in addends.
+#[local_map(in = [[Replicate]], out = [Replicate])]
+fn weighed_with_context(x: &Tensor, _ctx: &Region) -> Result<Tensor> {
+    (x * Tensor::arange(1.0, x.dim(0)? as f64 + 1.0, x.device())?)?.sum_all()
+}
+
+#[test]
+fn a_ragged_result_gets_its_gradient_in_its_own_lengths_whatever_it_became() {
+    let x: Vec<f64> = (1..=6).map(f64::from).collect();
+    let kept = [0, 2, 3, 4];
+    let of = |f: &dyn Fn(usize, f64) -> f64| -> Vec<f64> {
+        (0..6).map(|i| kept.iter().position(|k| *k == i).map_or(0.0, |at| f(at, x[i]))).collect()
+    };
+    let weights = of(&|at, x| (at + 1) as f64 * 2.0 * x);
+    let run = |loss: fn(&DTensor) -> Result<DTensor>| gradient(3, &x, Shard(0), |x| loss(&some_rows(x)?));
+    assert_eq!(run(|y| weighed(&y.reshard(&[Replicate])?)), weights);
+    assert_eq!(run(|y| weighed_with_context(&y.reshard(&[Replicate])?)), weights);
+    assert_eq!(run(|y| weighed(&y.rebalance()?.reshard(&[Replicate])?)), weights);
+    let sixth = of(&|_, x| 6.0 * x.powi(5));
+    assert_eq!(run(cubes), sixth);
+    assert_eq!(run(|y| cubes(&y.rebalance()?)), sixth);
+    let sum: Vec<f64> = weights.iter().zip(&sixth).map(|(a, b)| a + b).collect();
+    assert_eq!(run(|y| Ok((weighed(&y.reshard(&[Replicate])?)? + cubes(y)?.reshard(&[Replicate])?)?)), sum);
+    assert_eq!(run(|y| Ok((cubes(y)?.reshard(&[Replicate])? + weighed(&y.reshard(&[Replicate])?)?)?)), sum);
+    let twice: Vec<f64> = sixth.iter().map(|g| g * 2.0).collect();
+    assert_eq!(run(|y| Ok((cubes(y)? + cubes(&y.rebalance()?)?)?)), twice);
+}
+
+#[test]
+fn a_ragged_leaf_gets_its_gradient_in_its_own_lengths() {
+    launched(3, |world| {
+        let mesh = world.mesh([("dp", 3)])?;
+        let rows = [0, 3, 1][world.rank()];
+        let local = Tensor::ones(rows, candle_core::DType::F64, &Device::Cpu)?;
+        let x = DTensor::from_local_ragged(local, &mesh, &[Shard(0)])?.requires_grad()?;
+        let gradients = weighed(&x.reshard(&[Replicate])?)?.backward()?;
+        let gradient = gradients.get(&x).unwrap();
+        assert_eq!(gradient.spec()?, x.spec()?);
+        assert_eq!(gradient.full()?.to_vec1::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+        Ok(())
+    });
+}

@@ -112,6 +112,28 @@ fn squares_of_a_shard_a_replica_and_an_addend() {
 }
 
 #[test]
+fn pieces_of_any_lengths_get_back_what_they_gave() {
+    for n in 1..=4 {
+        let x = (waves(n, 2, 0.5), vec![Shard(0)]);
+        // The last rank keeps nothing of its row, the others keep it twice.
+        let kept = |x: &Tensor, rank: usize| match rank + 1 == n {
+            true => x.narrow(0, 0, 0),
+            false => Tensor::cat(&[x, &x.sqr()?], 0),
+        };
+        let whole = |x: &[Tensor]| {
+            let rows = (0..n).map(|rank| kept(&x[0].narrow(0, rank, 1)?, rank)).collect::<Result<Vec<_>>>()?;
+            Tensor::cat(&rows, 0)
+        };
+        if n > 1 {
+            check(&[("a", n)], &[x], &whole, |mesh, x| {
+                let local = kept(&x[0].to_local()?, mesh.world().rank())?;
+                Sources::new(x).from_local_ragged(local, mesh, &[Shard(0)])
+            });
+        }
+    }
+}
+
+#[test]
 fn a_mean_of_local_means_divides_by_the_ranks() {
     for n in 1..=4 {
         let x = (waves(12, 1, 0.0), vec![Shard(0)]);

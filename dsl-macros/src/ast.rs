@@ -99,6 +99,8 @@ pub(crate) struct List {
     /// The brackets.
     pub(crate) span: Span,
     pub(crate) placements: Vec<Written>,
+    /// `on expr` behind it: the output lives on another mesh.
+    pub(crate) on: Option<Box<syn::Expr>>,
 }
 
 /// A placement and where it stands.

@@ -1,20 +1,24 @@
 //! The values of `in`, `grad` and `out`: lists of entries.
 
-use crate::ast::{Entries, Entry, Inputs, Outputs};
+use crate::ast::{Entries, Entry, Inputs, List, Outputs};
 use crate::errors::Errors;
 use crate::placement;
 use crate::tokens::{is_word, nothing_after, pieces};
-use proc_macro2::{Delimiter, Group, Span, TokenTree};
-use syn::{Error, Result};
+use proc_macro2::{Delimiter, Group, Punct, Spacing, Span, TokenTree};
+use syn::{Error, Expr, Result};
 
 const TUPLE: &str = "tuple entries are not available yet: take, or return, the tensors one by one";
-const ON_MESH: &str = "`entry on expr` is not available yet: every output lives on the mesh of the region";
+const NEEDS_MESH: &str = "`on` needs the mesh that the output lives on, as in `[Shard(0)] on mesh`";
+const ON_INPUT: &str = "`on` is for `out`: the inputs of a region live on its own mesh";
+const ON_GRADIENT: &str = "`entry on expr` is not available in `grad`: a gradient lives on the mesh of its parameter";
+const ON_PLAIN: &str = "only an entry with placements can live on a mesh, as in `[Shard(0)] on mesh`";
+const ON_ALL: &str = "`on` belongs to one entry: write `[[Shard(0)] on mesh, [Replicate]]`";
 
 /// Reads the value of `key`, which is `in` or `grad`.
 pub(crate) fn inputs(value: &[TokenTree], key: &str, errors: &mut Errors) -> Inputs {
     match value {
         [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Bracket => {
-            errors.take(ends(rest));
+            errors.take(ends(rest, of_inputs(key)));
             Inputs::Each(entries(group, key, errors))
         }
         [first, ..] => {
@@ -39,12 +43,11 @@ fn wrong_inputs(first: &TokenTree, key: &str) -> String {
 pub(crate) fn outputs(value: &[TokenTree], errors: &mut Errors) -> Outputs {
     match value {
         [word, rest @ ..] if is_word(word, "_") => {
-            errors.take(ends(rest));
+            errors.take(ends(rest, ON_PLAIN));
             Outputs::Nothing
         }
         [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Bracket => {
-            errors.take(ends(rest));
-            output_list(group, errors)
+            output_list(group, rest, errors)
         }
         [first, ..] => {
             errors.at(first.span(), wrong_outputs(first));
@@ -62,19 +65,64 @@ fn wrong_outputs(first: &TokenTree) -> &'static str {
     }
 }
 
-/// `[]`, the placements of one output, or entries: one that is no placement decides.
-fn output_list(group: &Group, errors: &mut Errors) -> Outputs {
+/// `[]`, the placements of one output, or entries: one that is no placement decides. `rest` stands behind it.
+fn output_list(group: &Group, rest: &[TokenTree], errors: &mut Errors) -> Outputs {
     let first_trees: Vec<TokenTree> =
         pieces(group, &mut Errors::default()).into_iter().filter_map(|piece| piece.into_iter().next()).collect();
     if first_trees.is_empty() {
         // A lone comma is still worth a word.
         pieces(group, errors);
+        errors.take(ends(rest, ON_PLAIN));
         return Outputs::Nothing;
     }
     match first_trees.iter().any(is_entry) {
-        true => Outputs::Each(entries(group, "out", errors)),
-        false => Outputs::One(placement::list(group, errors)),
+        true => {
+            errors.take(ends(rest, ON_ALL));
+            Outputs::Each(entries(group, "out", errors))
+        }
+        false => Outputs::One(list_on(group, rest, errors)),
     }
+}
+
+/// The placements of an output, and the mesh that it lives on.
+fn list_on(group: &Group, rest: &[TokenTree], errors: &mut Errors) -> List {
+    let on = errors.take(mesh_behind(rest)).flatten();
+    List { on, ..placement::list(group, errors) }
+}
+
+/// Reads `on expr`, or nothing.
+fn mesh_behind(rest: &[TokenTree]) -> Result<Option<Box<Expr>>> {
+    match rest {
+        [word] if is_word(word, "on") => Err(Error::new(word.span(), NEEDS_MESH)),
+        [word, expr @ ..] if is_word(word, "on") => {
+            let expr = syn::parse2(expr.iter().cloned().collect());
+            expr.map(Some).map_err(|error| Error::new(error.span(), format!("`on` takes an expression: {error}")))
+        }
+        rest => nothing_after(rest).map(|()| None),
+    }
+}
+
+/// Puts together again what was split at the commas of an expression behind `on`, as in `[Shard(0)] on mesh_of::<A, B>()`.
+fn whole_expressions(pieces: Vec<Vec<TokenTree>>) -> Vec<Vec<TokenTree>> {
+    let mut whole: Vec<Vec<TokenTree>> = Vec::new();
+    let mut rest = pieces.into_iter();
+    while let Some(mut piece) = rest.next() {
+        let ends = |piece: &[TokenTree]| mesh_behind(&piece[1..]).is_ok();
+        if matches!(piece.as_slice(), [_, word, _, ..] if is_word(word, "on")) && !ends(&piece) {
+            let mut longer = piece.clone();
+            let behind = rest.clone().position(|next| {
+                longer.push(TokenTree::Punct(Punct::new(',', Spacing::Alone)));
+                longer.extend(next);
+                ends(&longer)
+            });
+            if let Some(last) = behind {
+                rest.nth(last);
+                piece = longer;
+            }
+        }
+        whole.push(piece);
+    }
+    whole
 }
 
 fn is_entry(first: &TokenTree) -> bool {
@@ -82,18 +130,22 @@ fn is_entry(first: &TokenTree) -> bool {
 }
 
 fn entries(group: &Group, key: &str, errors: &mut Errors) -> Entries {
-    let items = pieces(group, errors).iter().map(|piece| entry(piece, key, errors)).collect();
+    let pieces = whole_expressions(pieces(group, errors));
+    let items = pieces.iter().map(|piece| entry(piece, key, errors)).collect();
     Entries { span: group.span(), items }
 }
 
 fn entry(piece: &[TokenTree], key: &str, errors: &mut Errors) -> Entry {
     match piece {
         [word, rest @ ..] if is_word(word, "_") => {
-            errors.take(ends(rest));
+            errors.take(ends(rest, if key == "out" { ON_PLAIN } else { of_inputs(key) }));
             Entry::Plain(word.span())
         }
         [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Bracket => {
-            errors.take(ends(rest));
+            if key == "out" {
+                return Entry::Placed(list_on(group, rest, errors));
+            }
+            errors.take(ends(rest, of_inputs(key)));
             Entry::Placed(placement::list(group, errors))
         }
         _ => {
@@ -129,12 +181,17 @@ fn bare_placement(piece: &[TokenTree], key: &str) -> String {
     format!("this placement needs a list of its own, `[{written}]`: `{key}` has one entry per {what}")
 }
 
-/// What may follow a complete entry: nothing yet.
-fn ends(rest: &[TokenTree]) -> Result<()> {
+/// Refuses whatever follows an entry that cannot live on a mesh of its own; `why` it cannot.
+fn ends(rest: &[TokenTree], why: &str) -> Result<()> {
     match rest {
-        [word, ..] if is_word(word, "on") => Err(Error::new(word.span(), ON_MESH)),
+        [word, ..] if is_word(word, "on") => Err(Error::new(word.span(), why)),
         rest => nothing_after(rest),
     }
+}
+
+/// Why an entry of `in` or `grad` cannot.
+fn of_inputs(key: &str) -> &'static str {
+    if key == "grad" { ON_GRADIENT } else { ON_INPUT }
 }
 
 fn delimiter(tree: &TokenTree) -> Option<Delimiter> {

@@ -82,6 +82,8 @@ use quote::quote;
 /// A list needs a `Tensor`, or an `Option`, `Vec` or array of them. In `out`, `_` returns the value as it is, except that
 /// a `Tensor`, by itself or as an element of the tuple, is detached from the graph.
 ///
+/// A list in `out` may be followed by `on` and a mesh: see [below](#results-on-another-mesh).
+///
 /// In `grad`, `_` stands for the default, and for a parameter that is not distributed. A list says what the ranks' gradients
 /// of a distributed parameter are: `Shard(n)`, `Replicate` or `Partial(Sum)` along each axis, and nothing else. It is for
 /// bodies whose gradients are not what the default takes them for, such as one that already adds them up over the ranks:
@@ -137,6 +139,27 @@ use quote::quote;
 /// | another tensor, tuple, array, `Option`, `Vec`, number, `bool` or `String` | `local_map::Result` of it, labelled |
 /// | nothing | `local_map::Result<()>` |
 /// | an alias, such as `type Loss = Result<Tensor>` | what it stands for, labelled as a single `Tensor`, or as its first argument shows: `Res<Vec<Tensor>>` |
+///
+/// # Results on another mesh
+///
+/// ```text
+/// #[local_map(in = [[Shard(0), Replicate], _], out = [[Shard(0), Replicate], [Partial(Sum)] on home])]
+/// fn forward(x: &Tensor, home: &DeviceMesh) -> Result<(Tensor, Tensor)>
+///
+/// #[local_layer(in = [[Shard(0)]], out = [Replicate] on self.loss_mesh)]
+/// ```
+///
+/// `entry on expr`: all ranks of the region's mesh run the body, and this result lives on the mesh `expr`, of which the entry
+/// speaks. The expression is over the wrapper's parameters, as in `mesh = expr`, gives a `DeviceMesh` or a reference to one, and is
+/// evaluated once per call. All ranks of that mesh must run the region: anything else is an error on every rank, before the body
+/// runs. A rank that is not on it drops what its body returned there, and gets an absent `DTensor`.
+///
+/// The inputs do not say how long a dim of such a result is: `Shard(n)` takes the local length times the number of ranks along the
+/// axes, and `Shard(n, ragged)` exchanges the lengths among the ranks of its mesh. `check` verifies it there.
+///
+/// Gradients come back to all ranks of the region. So `backward` of what was computed from the result is called on every one of
+/// them, also where the loss is absent, and so is every region and reshard on the way. A tensor that needs a
+/// gradient and lives on the smaller mesh has one on its ranks; elsewhere `Gradients::get` gives `None`.
 ///
 /// # The context
 ///
@@ -206,7 +229,7 @@ use quote::quote;
 ///
 /// | variant | what happened |
 /// |---|---|
-/// | `Mesh` | the arguments live on different meshes, or nothing gives one; before anything is communicated |
+/// | `Mesh` | the arguments live on different meshes, or nothing gives one, or a result's has ranks outside; before anything is communicated |
 /// | `Placement` | arguments are not placed as `in` says, all of them in one message; a result cannot be placed, or differentiated, as `out` says; `check` found a difference |
 /// | `Shape` | the length of a result is not decided by the inputs: write `ragged`; a gradient does not fit |
 /// | `Absent` | a plain value is asked for outside the mesh |

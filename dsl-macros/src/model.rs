@@ -74,6 +74,15 @@ impl Labels<'_> {
     /// The most elements of a tuple that the runtime takes apart.
     pub(crate) const MOST: usize = 8;
 
+    /// The values that live on other meshes than the region's: their numbers and the meshes.
+    pub(crate) fn elsewhere(&self) -> Vec<(usize, &syn::Expr)> {
+        let labels = match self {
+            Labels::Whole(label) => std::slice::from_ref(label),
+            Labels::Each(labels) => labels,
+        };
+        labels.iter().enumerate().filter_map(|(at, label)| Some((at, label.mesh()?))).collect()
+    }
+
     /// How many values are treated one by one.
     pub(crate) fn count(&self) -> usize {
         match self {
@@ -92,6 +101,16 @@ pub(crate) enum Label<'a> {
     Detached,
     /// Labelled as distributed; without a list only where that list was wrong.
     Placed(Option<&'a List>),
+}
+
+impl Label<'_> {
+    /// The mesh of a value that has its own.
+    fn mesh(&self) -> Option<&syn::Expr> {
+        match self {
+            Label::Placed(Some(list)) => list.on.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 impl<'a> Region<'a> {

@@ -4,7 +4,8 @@ use crate::ast::{Args, Mesh, Outputs};
 use crate::errors::Errors;
 use crate::tokens::visible;
 use crate::{entry, placement, suggest};
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use quote::quote;
 use syn::Token;
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
@@ -104,11 +105,21 @@ impl Reader<'_, '_> {
         if !self.equals(key, example) {
             return Vec::new();
         }
-        let mut value = TokenStream::new();
+        let mut value = self.list_on_mesh().unwrap_or_default();
         while let Some(tree) = self.next_tree() {
             value.extend([tree]);
         }
         visible(value)
+    }
+
+    /// `[..] on expr`, in which the expression may hold commas of its own, so syn finds where it ends.
+    fn list_on_mesh(&mut self) -> Option<TokenStream> {
+        let ahead = self.input.fork();
+        let list: Group = ahead.parse().ok()?;
+        let on: Ident = ahead.parse().ok().filter(|word| word == "on")?;
+        let expr: syn::Expr = ahead.parse().ok()?;
+        self.input.advance_to(&ahead);
+        Some(quote!(#list #on #expr))
     }
 
     fn equals(&mut self, key: &Ident, example: &str) -> bool {

@@ -20,7 +20,7 @@ const FORMS: &str = "`Shard(n)`, `Replicate`, `Partial` or `Partial(op)`";
 /// Reads `[placement, ..]`.
 pub(crate) fn list(group: &Group, errors: &mut Errors) -> List {
     let placements = pieces(group, errors).iter().map(|piece| placement(piece, errors)).collect();
-    List { span: group.span(), placements }
+    List { span: group.span(), placements, on: None }
 }
 
 fn placement(piece: &[TokenTree], errors: &mut Errors) -> Written {

@@ -20,7 +20,9 @@ pub(crate) fn check(args: &Args, errors: &mut Errors) {
     for list in lists.iter().filter(|list| list.placements.is_empty()) {
         errors.at(list.span, EMPTY);
     }
-    same_axis_count(&lists, errors);
+    // The others speak of other meshes.
+    let here: Vec<&List> = lists.into_iter().filter(|list| list.on.is_none()).collect();
+    same_axis_count(&here, errors);
 }
 
 /// Notes mistakes in the lists of a struct's fields.

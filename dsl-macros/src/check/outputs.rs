@@ -135,8 +135,8 @@ pub(crate) fn mesh_is_known(region: &Region, errors: &mut Errors) {
     }
     let name = region.function.name();
     let (span, whose) = match first_label(region.args.outputs.as_ref()) {
-        Some(label) => (label.span, "of this output".to_owned()),
-        None => (region.function.sig.ident.span(), format!("of `{name}`")),
+        Some(label) if label.on.is_none() => (label.span, "of this output".to_owned()),
+        _ => (region.function.sig.ident.span(), format!("of `{name}`")),
     };
     let message = format!(
         "no parameter of `{name}` is distributed, so nothing gives the mesh {whose}: \

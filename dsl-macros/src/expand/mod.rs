@@ -15,7 +15,7 @@
 //!         &[Param::placed("x", &[Want::Shard(0)])],        // the distributed parameters
 //!         &[Out::Placed(&[Want::Partial(Op::Sum)])],
 //!     ).reshard();
-//!     let mut __call = __REGION.call();                    // or `call_on(&(mesh))`
+//!     let mut __call = __REGION.call();                    // or `call_on(&(mesh))`; with `on`: `output_on(0, &(mesh))`
 //!     let __input0 = __call.input(0, x);
 //!     __call.ready()?;
 //!     __call.run::<Dist, _, _>(|__locals| -> Result<Tensor> {
@@ -52,8 +52,9 @@ use crate::model::{Label, Labels, Region, Returned};
 use crate::signature;
 use crate::table;
 use crate::types;
-use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::Expr;
 use syn::spanned::Spanned;
 
 /// The function as callers see it.
@@ -101,6 +102,7 @@ fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {
     let inputs = &bindings.inputs;
     let region_table = table::region(region, bindings);
     let call = call(region);
+    let elsewhere = region.outputs.elsewhere().into_iter().map(output_on);
     let layer = layer::hand_over(region);
     let hand_over = inputs.iter().enumerate().map(|(at, input)| hand_over(at, input, inputs));
     let can_be_kept = bindings.kept.iter().map(|kept| recompute::can_be_kept(kept));
@@ -114,6 +116,7 @@ fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {
         use #krate::__private as __m;
         #region_table
         #call
+        #(#elsewhere)*
         #layer
         #(#hand_over)*
         #(#can_be_kept)*
@@ -151,6 +154,13 @@ fn call(region: &Region) -> TokenStream {
         }
         _ => quote_spanned!(Span::mixed_site()=> let mut __call = __REGION.call();),
     }
+}
+
+/// `__call.output_on(1, &(mesh));`
+fn output_on((output, mesh): (usize, &Expr)) -> TokenStream {
+    let output = Literal::usize_unsuffixed(output);
+    let here = Span::mixed_site().located_at(mesh.span());
+    quote_spanned!(here=> __call.output_on(#output, &(#mesh));)
 }
 
 /// `let __input0 = __call.input(0, x);`

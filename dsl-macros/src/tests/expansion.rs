@@ -314,3 +314,43 @@ fn invisible_groups_are_seen_through() {
     assert_eq!(errors.count(), 0);
     assert!(super::normal(&item.to_string()).contains("Want::Shard(-1)"), "{item}");
 }
+
+#[test]
+fn outputs_on_other_meshes() {
+    assert_expands(
+        "in = [[Shard(0)]], out = [[Shard(0)], [Partial, Replicate] on self.meshes.of::<A, B>(1, 2), _, [Shard(0)] on m]",
+        "fn f(&self, x: &Tensor) -> Result<(Tensor, Tensor, u8, Vec<Tensor>)> { body }",
+        r#"#[track_caller]
+        fn f(&self, x: &::local_map::DTensor)
+            -> Result<(::local_map::DTensor, ::local_map::DTensor, u8, Vec<::local_map::DTensor>,)>
+        {
+            static __REGION: P::RegionSpec = P::RegionSpec::new(
+                "f",
+                &[P::Param::placed("x", &[P::Want::Shard(0)])],
+                &[
+                    P::Out::Placed(&[P::Want::Shard(0)]),
+                    P::Out::Placed(&[P::Want::Partial(P::Op::Sum), P::Want::Replicate]),
+                    P::Out::Plain,
+                    P::Out::Placed(&[P::Want::Shard(0)])
+                ]
+            );
+            let mut __call = __REGION.call();
+            __call.output_on(1, &(self.meshes.of::<A, B>(1, 2)));
+            __call.output_on(3, &(m));
+            let __input0 = __call.input(0, x);
+            __call.ready()?;
+            __call.run::<(P::Dist, P::Dist, P::Plain, P::Dist,), _, _>(
+                |__locals| -> Result<(Tensor, Tensor, u8, Vec<Tensor>)> {
+                    let x: &Tensor = __locals.take(__input0);
+                    #[allow(unused_braces)]
+                    { body }
+                }
+            )
+        }"#,
+    );
+    assert_holds(
+        "out = [Partial] on mesh_of::<A, B>(), in = [[Shard(0), Replicate]], reshard",
+        "fn f(x: &Tensor) -> Result<Tensor> {}",
+        "let mut __call = __REGION.call(); __call.output_on(0, &(mesh_of::<A, B>()));",
+    );
+}

@@ -1,6 +1,6 @@
 //! The message for everything that the attribute cannot be read as, and the token that it stands on.
 
-use super::{ONE, PAIR, refused, run};
+use super::{ONE, PAIR, TWO, refused, run};
 
 #[test]
 fn unknown_words() {
@@ -191,17 +191,35 @@ fn parts_of_the_design_that_come_later() {
         "tuple entries are not available yet: take, or return, the tensors one by one",
     );
     refused(
-        "out = [[Shard(0)] on other]",
-        ONE,
-        "on",
-        "`entry on expr` is not available yet: every output lives on the mesh of the region",
-    );
-    refused(
         "out = _",
         "fn f(#[place(Shard(0))] x: &Tensor) {}",
         "place",
         "`#[place(..)]` is not available yet: write the placements of all parameters in `in`",
     );
+}
+
+#[test]
+fn a_mesh_behind_an_entry() {
+    let needs = "`on` needs the mesh that the output lives on, as in `[Shard(0)] on mesh`";
+    refused("out = [[Shard(0)] on]", ONE, "on", needs);
+    refused("out = [Shard(0)] on", ONE, "on", needs);
+    refused("out = [[Shard(0)] on, _]", PAIR, "on", needs);
+    let plain = "only an entry with placements can live on a mesh, as in `[Shard(0)] on mesh`";
+    refused("out = [[Shard(0)], _ on m]", PAIR, "on", plain);
+    refused("out = _ on m", ONE, "on", plain);
+    refused("out = [] on m", ONE, "on", plain);
+    let one = "`on` belongs to one entry: write `[[Shard(0)] on mesh, [Replicate]]`";
+    refused("out = [[Shard(0)], _] on m", PAIR, "on", one);
+    let input = "`on` is for `out`: the inputs of a region live on its own mesh";
+    refused("out = _, in = [[Shard(0)] on m]", ONE, "on", input);
+    refused("out = _, in = [[Shard(0)]] on m", ONE, "on", input);
+    refused("out = _, in = [[Shard(0)], _ on m]", TWO, "on", input);
+    let gradient = "`entry on expr` is not available in `grad`: a gradient lives on the mesh of its parameter";
+    refused("out = _, grad = [[Shard(0)] on m]", ONE, "on", gradient);
+    refused("out = _, grad = [[Shard(0)]] on f::<A, B>()", ONE, "on", gradient);
+    refused("out = [[Shard(0)] at m]", ONE, "at", "expected `,` before `at`");
+    refused("out = [Shard(0)] on m n", ONE, "n", "`on` takes an expression: unexpected token");
+    refused("out = [[Shard(0)] on m n]", ONE, "n", "`on` takes an expression: unexpected token");
 }
 
 #[test]

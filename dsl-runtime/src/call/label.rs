@@ -7,21 +7,24 @@ use smallvec::SmallVec;
 
 use super::region::Running;
 use super::spec::{Want, Wanted};
+use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements};
 use crate::shard::Dims;
 use crate::spec::{AxisList, Ragged, Spec, Typed, cutting_axes};
 use crate::tensor::{DTensor, gathered_lengths};
 
-/// Labels the local result `local` of output `output`.
+/// Labels the local result `local` of output `output`, on whose mesh this rank is.
 pub(super) fn label(region: &Running<'_>, output: usize, wanted: &'static [Want], local: &Tensor) -> Result<DTensor> {
-    let labelling = Labelling { region, output, wanted, local };
-    let spec = labelling.spec()?;
-    Ok(DTensor::assembled(Arc::new(spec), region.mesh.clone(), Some(local.detach())))
+    let mesh = region.mesh_of(output);
+    let spec = Labelling { region, mesh, output, wanted, local }.spec()?;
+    Ok(DTensor::assembled(Arc::new(spec), mesh.clone(), Some(local.detach())))
 }
 
 struct Labelling<'a> {
     region: &'a Running<'a>,
+    /// That of the output.
+    mesh: &'a DeviceMesh,
     output: usize,
     wanted: &'static [Want],
     local: &'a Tensor,
@@ -41,7 +44,7 @@ impl Labelling<'_> {
         let mut shape: Dims = self.local.dims().into();
         let mut ragged = Vec::new();
         for dim in 0..shape.len() {
-            let axes = cutting_axes(&placements, self.region.mesh.sizes(), dim);
+            let axes = cutting_axes(&placements, self.mesh.sizes(), dim);
             if axes.is_empty() {
                 continue;
             }
@@ -53,13 +56,13 @@ impl Labelling<'_> {
                 }
             }
         }
-        let mesh = (*self.region.mesh).clone();
+        let mesh = (**self.mesh).clone();
         Spec::ragged(mesh, &placements, &shape, self.local.dtype(), ragged)
             .map_err(|e| e.within(self.region.result(self.output)))
     }
 
     fn placements(&self) -> Result<Placements> {
-        let axes = self.region.mesh.axis_count();
+        let axes = self.mesh.axis_count();
         if self.wanted.len() != axes {
             let given = self.wanted.len();
             let line = format!("`out` speaks of {given} mesh axes, but the mesh has {axes}");
@@ -77,12 +80,12 @@ impl Labelling<'_> {
     /// The global length of a dimension that `axes` cut, from specs alone unless the attribute says `ragged`.
     fn length(&self, placements: &Placements, dim: usize, axes: &AxisList) -> Result<Length> {
         if axes.iter().any(|&axis| matches!(self.wanted[axis], Want::Ragged(_))) {
-            let (mesh, len) = (&self.region.mesh, self.local.dims()[dim]);
-            return gathered_lengths(mesh, axes, len, self.region.site).map(Length::Ragged);
+            let len = self.local.dims()[dim];
+            return gathered_lengths(self.mesh, axes, len, self.region.site).map(Length::Ragged);
         }
         let local = self.local.dims()[dim];
         let evenly = || {
-            let parts: usize = axes.iter().map(|&a| self.region.mesh.sizes()[a]).product();
+            let parts: usize = axes.iter().map(|&a| self.mesh.sizes()[a]).product();
             Ok(Length::Chunked(local.saturating_mul(parts)))
         };
         let uneven = |(spec, dim): &(&Spec, usize)| !spec.is_even(*dim);
@@ -96,7 +99,7 @@ impl Labelling<'_> {
         if inputs.iter().any(|&(other, other_dim)| !same_cut(spec, input_dim, other, other_dim)) {
             return Err(self.undecided(dim, "the inputs along these axes have different lengths, not all even"));
         }
-        let expected = spec.span(input_dim, self.region.mesh.inside()?).len;
+        let expected = spec.span(input_dim, self.mesh.inside()?).len;
         if local != expected {
             let line =
                 format!("the input along these axes is cut unevenly, with {expected} here, but the result has {local}");
@@ -108,9 +111,11 @@ impl Labelling<'_> {
         })
     }
 
-    /// The input dimensions that exactly these axes cut.
+    /// The input dimensions that exactly these axes cut; the axes of another mesh cut none.
     fn inputs_cut_by<'s>(&'s self, axes: &'s AxisList) -> impl Iterator<Item = (&'s Spec, usize)> {
-        let specs = self.region.inputs.iter().filter_map(|handed| handed.tensor.spec().ok());
+        let here = self.region.elsewhere.mesh_of(self.output).is_none();
+        let inputs = self.region.inputs.iter().filter(move |_| here);
+        let specs = inputs.filter_map(|handed| handed.tensor.spec().ok());
         let dims = specs.flat_map(|spec| (0..spec.shape().len()).map(move |dim| (spec, dim)));
         dims.filter(move |(spec, dim)| spec.axes_of(*dim) == *axes)
     }
@@ -137,7 +142,7 @@ impl Labelling<'_> {
     fn report(&self) -> Report {
         let (entry, result) = (Wanted(self.wanted), self.region.result(self.output));
         let local = Typed(self.local.dtype(), self.local.dims());
-        Report::new(format!("{result}, locally {local}, cannot be placed as {entry}")).on(&self.region.mesh)
+        Report::new(format!("{result}, locally {local}, cannot be placed as {entry}")).on(self.mesh)
     }
 
     fn undecided(&self, dim: usize, why: &str) -> Error {

@@ -5,6 +5,7 @@
 mod argument;
 mod context;
 mod crossing;
+mod elsewhere;
 mod inputs;
 mod label;
 mod layer;

@@ -6,11 +6,11 @@ use candle_core::Tensor;
 
 use super::label::label;
 use super::region::Running;
-use super::rule::OutputRule;
+use super::rule::{OutputLabel, OutputRule};
 use super::spec::{Out, Want};
 use crate::error::{Error, Report, Result};
 use crate::placement::Placements;
-use crate::tensor::{DTensor, Edge};
+use crate::tensor::{DTensor, Edge, Node};
 
 /// Marks a result that is labelled as a distributed tensor.
 #[derive(Debug)]
@@ -186,8 +186,11 @@ impl Distributable for Tensor {
     type Distributed = DTensor;
 
     fn label(self, labels: &mut Labels<'_>, output: usize) -> Result<DTensor> {
-        let labelled = label(labels.region, output, labels.wanted(output), &self)?;
-        let labelled = labels.recorded(labelled, self)?;
+        let labelled = match labels.region.mesh_of(output).coordinate() {
+            Some(_) => label(labels.region, output, labels.wanted(output), &self)?,
+            None => labels.elsewhere(output),
+        };
+        let labelled = labels.recorded(labelled, self, output)?;
         if labels.region.verifies() {
             labels.done.push((output, labelled.clone()));
         }
@@ -195,8 +198,11 @@ impl Distributable for Tensor {
     }
 
     fn absent(labels: &mut Labels<'_>, output: usize) -> Result<DTensor> {
-        let placements = Placements::new(labels.wanted(output).iter().map(|w| w.placement()));
-        Ok(DTensor::absent(placements, labels.region.mesh.clone()))
+        let absent = labels.elsewhere(output);
+        Ok(match labels.region.node.clone() {
+            None => absent,
+            Some(node) => absent.with_edge(Edge { node, output: 0 }),
+        })
     }
 
     fn tensors(self, into: &mut Vec<Tensor>) {
@@ -260,13 +266,28 @@ impl<'r> Labels<'r> {
     }
 
     /// Makes a labelled result an output of the recorded node.
-    fn recorded(&mut self, labelled: DTensor, local: Tensor) -> Result<DTensor> {
-        let Some(node) = self.region.node.clone().filter(|_| local.dtype().is_float()) else {
-            return Ok(labelled);
-        };
+    fn recorded(&mut self, labelled: DTensor, local: Tensor, output: usize) -> Result<DTensor> {
+        let Some(node) = self.region.node.clone() else { return Ok(labelled) };
+        if !local.dtype().is_float() {
+            // Ranks outside the mesh cannot tell that it has no gradient: their backward pass goes through it.
+            return match Node::any_beyond(&node.inputs) {
+                true => Ok(labelled.with_edge(Edge { node, output: 0 })),
+                false => Ok(labelled),
+            };
+        }
         let edge = Edge { node, output: self.recorded.len() };
-        self.recorded.push(OutputRule { local, placements: labelled.placements().clone() });
+        let on = self.region.elsewhere.mesh_of(output).cloned();
+        let ragged = labelled.known().ok().filter(|spec| !spec.ragged_dims().is_empty()).cloned();
+        let label = OutputLabel { placements: labelled.placements().clone(), ragged, on };
+        let local = Some(local).filter(|_| !labelled.is_absent());
+        self.recorded.push(OutputRule { local, label });
         labelled.produced_by(edge)
+    }
+
+    /// A result on a mesh that this rank is outside of.
+    fn elsewhere(&self, output: usize) -> DTensor {
+        let placements = Placements::new(self.wanted(output).iter().map(|w| w.placement()));
+        DTensor::absent(placements, self.region.mesh_of(output).clone())
     }
 
     fn advance(&mut self) -> usize {

@@ -4,19 +4,27 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 
+use super::elsewhere::Elsewhere;
 use super::region::{Again, Handed, Locals, Running};
-use super::rule::{BodyRule, InputRule, OutputRule, RunAgain};
+use super::rule::{BodyRule, InputRule, OutputLabel, OutputRule, RunAgain};
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
 use crate::grad::Axis;
 use crate::placement::{Placement, Placements};
 use crate::tensor::{Node, is_recording};
 
-/// The node of a call, if an input needs a gradient. The same decision on every rank of the mesh.
-pub(super) fn node(mesh: &DeviceMesh, inputs: &[Handed<'_>]) -> Option<Arc<Node>> {
-    let needed = inputs.iter().any(|input| input.tensor.needs_grad());
-    let records = needed && is_recording() && mesh.coordinate().is_some();
-    records.then(|| Node::step(inputs.iter().map(|input| input.tensor.edge().cloned()).collect()))
+/// The node of a call, if an input needs a gradient. The same decision on every rank of the mesh, and on those outside it that
+/// the gradient goes on to.
+pub(super) fn node(mesh: &DeviceMesh, inputs: &[Handed<'_>], elsewhere: &Elsewhere) -> Option<Arc<Node>> {
+    let needed = inputs.iter().any(|input| input.tensor.edge().is_some());
+    if !needed || !is_recording() {
+        return None;
+    }
+    let edges = inputs.iter().map(|input| input.tensor.edge().cloned()).collect();
+    Some(match mesh.coordinate() {
+        Some(_) => Node::step_to(edges, !elsewhere.is_empty()),
+        None => Node::outside(edges),
+    })
 }
 
 /// Gives the node of a call its rule.
@@ -31,7 +39,7 @@ pub(super) fn record(
 ) -> Result<()> {
     let Some(node) = &region.node else { return Ok(()) };
     let axes = axes(region, &outputs);
-    let placements: Vec<Placements> = outputs.iter().map(|o| o.placements.clone()).collect();
+    let labels: Vec<OutputLabel> = outputs.iter().map(|o| o.label.clone()).collect();
     // A body that runs again gives its outputs anew: nothing of the first run is kept.
     let outputs = if again.is_some() { Vec::new() } else { outputs };
     let rule = BodyRule {
@@ -44,13 +52,13 @@ pub(super) fn record(
         crossings: locals.region.into_crossings(),
         axes,
     };
-    rule.check_outputs(&placements)?;
+    rule.check_outputs(&labels)?;
     match again {
         None => node.set_rule(Box::new(rule)),
         Some(body) => {
             let tensors = region.inputs.iter().map(|input| input.tensor.local().cloned());
             let tensors = tensors.collect::<Result<_>>()?;
-            node.set_rule(Box::new(RunAgain { rule, body, tensors, placements, number: region.number }));
+            node.set_rule(Box::new(RunAgain { rule, body, tensors, labels, number: region.number }));
         }
     }
     Ok(())
@@ -63,11 +71,13 @@ fn constants(region: &Running<'_>, locals: &[Tensor]) -> Vec<Tensor> {
 
 fn axes(region: &Running<'_>, outputs: &[OutputRule]) -> Vec<Axis> {
     let inputs = region.inputs.iter().map(|input| input.tensor.placements());
-    let all: Vec<&Placements> = inputs.chain(outputs.iter().map(|o| &o.placements)).collect();
+    let all: Vec<&Placements> = inputs.chain(outputs.iter().map(|o| &o.label.placements)).collect();
+    // What lives on another mesh depends on which ranks are there: no axis says that all along it compute the same.
+    let alike = !region.spec.context && region.elsewhere.is_empty();
     let sizes = region.mesh.sizes().iter().enumerate();
     let axis = |(axis, &size): (usize, &usize)| {
-        let replicated = all.iter().all(|placements| placements[axis] == Placement::Replicate);
-        Axis { size, invariant: replicated && !region.spec.context }
+        let replicated = || all.iter().all(|placements| placements[axis] == Placement::Replicate);
+        Axis { size, invariant: alike && replicated() }
     };
     sizes.map(axis).collect()
 }

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::argument::{Argument, Held};
 use super::context::{Crossings, Region};
+use super::elsewhere::{self, Elsewhere};
 use super::inputs;
 use super::outcome::{Outcome, located};
 use super::outputs::{Labels, Outputs};
@@ -25,6 +26,7 @@ pub struct RegionCall<'a> {
     pub(super) spec: &'static RegionSpec,
     pub(super) site: &'static Location<'static>,
     pub(super) mesh: Option<DeviceMesh>,
+    pub(super) elsewhere: Elsewhere,
     pub(super) inputs: SmallVec<[Handed<'a>; 4]>,
 }
 
@@ -93,6 +95,7 @@ pub(super) struct Running<'a> {
     pub(super) spec: &'static RegionSpec,
     pub(super) site: &'static Location<'static>,
     pub(super) mesh: DeviceMesh,
+    pub(super) elsewhere: Elsewhere,
     pub(super) inputs: &'a [Handed<'a>],
     /// The node that is being recorded, if anything needs a gradient.
     pub(super) node: Option<Arc<Node>>,
@@ -103,11 +106,12 @@ pub(super) struct Running<'a> {
 impl Running<'_> {
     /// The function and one of its results in words, for messages.
     pub(super) fn result(&self, output: usize) -> String {
-        let name = self.spec.name;
-        match self.spec.outs.len() {
-            1 => format!("{name}: the result"),
-            _ => format!("{name}: result {output}"),
-        }
+        self.spec.result(output)
+    }
+
+    /// The mesh that one of the results lives on.
+    pub(super) fn mesh_of(&self, output: usize) -> &DeviceMesh {
+        self.elsewhere.mesh_of(output).unwrap_or(&self.mesh)
     }
 
     /// What the body sees: leaves of candle's graph where that is kept for differentiation, and where the body's collectives
@@ -141,7 +145,12 @@ impl Running<'_> {
 impl<'a> RegionCall<'a> {
     #[track_caller]
     pub(super) fn new(spec: &'static RegionSpec, mesh: Option<DeviceMesh>) -> RegionCall<'a> {
-        RegionCall { spec, site: Location::caller(), mesh, inputs: SmallVec::new() }
+        RegionCall { spec, site: Location::caller(), mesh, elsewhere: Elsewhere::default(), inputs: SmallVec::new() }
+    }
+
+    /// Says that the result of this number lives on another mesh than the region runs on, all of whose ranks run the region.
+    pub fn output_on(&mut self, output: usize, mesh: &DeviceMesh) {
+        self.elsewhere.push(output, mesh.clone());
     }
 
     /// Hands over the argument of the distributed parameter with this index.
@@ -185,12 +194,15 @@ impl<'a> RegionCall<'a> {
         start..self.inputs.len()
     }
 
-    /// Checks all inputs before any communication, then reshards those that need it, if the attribute says so.
+    /// Checks all inputs, and the meshes of the results, before any communication, then reshards the inputs that need it, if the
+    /// attribute says so.
     ///
     /// # Errors
-    /// No mesh, different meshes, or inputs that are not placed as the attribute requires: all of them in one error.
+    /// No mesh, different meshes, a result on a mesh that is not within the region's, or inputs that are not placed as the
+    /// attribute requires: all of them in one error.
     pub fn ready(&mut self) -> Result<()> {
         let mesh = inputs::common_mesh(self)?;
+        elsewhere::check(self, &mesh)?;
         let misplaced = inputs::check(self, &mesh)?;
         if mesh.coordinate().is_some() {
             for (index, wanted) in misplaced {
@@ -248,12 +260,12 @@ impl<'a> RegionCall<'a> {
         R: Outcome,
         O: Outputs<R::Value>,
     {
-        let RegionCall { spec, site, mesh, inputs } = self;
+        let RegionCall { spec, site, mesh, elsewhere, inputs } = self;
         let unready = || Error::Mesh(Report::new(format!("{}: the call is not ready", spec.name)));
         let mesh = mesh.ok_or_else(unready).map_err(R::lift)?;
-        let node = record::node(&mesh, &inputs);
+        let node = record::node(&mesh, &inputs, &elsewhere);
         let number = if spec.context { mesh.next_call() } else { 0 };
-        let region = Running { spec, site, mesh, inputs: &inputs, node, number };
+        let region = Running { spec, site, mesh, elsewhere, inputs: &inputs, node, number };
         let mut labels = Labels::new(&region);
         if region.mesh.coordinate().is_none() {
             return O::absent(&mut labels).map_err(R::lift);

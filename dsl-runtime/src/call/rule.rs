@@ -46,9 +46,19 @@ pub(super) struct InputRule {
 
 /// An output that is differentiable.
 pub(super) struct OutputRule {
-    /// The body's own tensor, with its graph.
-    pub(super) local: Tensor,
+    /// The body's own tensor, with its graph; none on a rank outside the output's mesh.
+    pub(super) local: Option<Tensor>,
+    pub(super) label: OutputLabel,
+}
+
+/// How an output is placed.
+#[derive(Clone)]
+pub(super) struct OutputLabel {
     pub(super) placements: Placements,
+    /// Its spec, if that has lengths that the placements do not tell.
+    pub(super) ragged: Option<Arc<Spec>>,
+    /// The mesh that it lives on, if that is not the region's.
+    pub(super) on: Option<DeviceMesh>,
 }
 
 /// The labels of the gradient that a body produces for an input, and its factor; `None` where it is not differentiable.
@@ -70,8 +80,8 @@ impl Rule for BodyRule {
     fn pull(self: Box<Self>, cotangents: Vec<Option<DTensor>>) -> Result<Pulled> {
         let mut seeds = Vec::new();
         for (output, cotangent) in self.outputs.iter().zip(cotangents) {
-            if let Some(cotangent) = cotangent {
-                seeds.push((output.local.clone(), hand_over(&self.mesh, &self.axes, output, &cotangent)?));
+            if let (Some(local), Some(cotangent)) = (&output.local, cotangent) {
+                seeds.push((local.clone(), self.hand_over(local, &output.label, &cotangent)?));
             }
         }
         let mut gradients = vector_jacobian(&seeds)?;
@@ -93,37 +103,55 @@ impl Rule for BodyRule {
 }
 
 impl BodyRule {
-    /// Whether outputs with these placements can all be differentiated.
-    pub(super) fn check_outputs(&self, outputs: &[Placements]) -> Result<()> {
-        let fits = |(p, axis): (&Placement, &Axis)| handed(*p, Placement::Replicate, *axis).is_some();
-        match outputs.iter().find(|placements| !placements.iter().zip(&self.axes).all(fits)) {
+    /// Whether outputs with these labels can all be differentiated.
+    pub(super) fn check_outputs(&self, outputs: &[OutputLabel]) -> Result<()> {
+        let fits = |(p, axis): (&Placement, Axis)| handed(*p, Placement::Replicate, axis).is_some();
+        match outputs.iter().find(|label| !label.placements.iter().zip(self.axes_of(label)).all(fits)) {
             None => Ok(()),
-            Some(placements) => Err(Error::Placement(
+            Some(label) => Err(Error::Placement(
                 Report::new(format!("{}: a result cannot be differentiated", self.spec.name))
-                    .on(&self.mesh)
-                    .offender(format!("it is {placements}"))
+                    .on(self.mesh_of(label))
+                    .offender(format!("it is {}", label.placements))
                     .advice("reduce it inside the body, or run the region under `no_grad`"),
             )),
         }
     }
-}
 
-/// The local cotangent that a body is handed for an output.
-fn hand_over(mesh: &DeviceMesh, axes: &[Axis], output: &OutputRule, cotangent: &DTensor) -> Result<Tensor> {
-    let mut factor = 1.0;
-    let mut wanted = Placements::new([]);
-    let pairs = output.placements.iter().zip(cotangent.placements().iter());
-    for ((placement, arrives), axis) in pairs.zip(axes) {
-        // Outputs were checked when the region was recorded.
-        let (want, by) = handed(*placement, *arrives, *axis).unwrap_or((Placement::Replicate, 0.0));
-        factor *= by;
-        wanted.push(want);
+    fn mesh_of<'a>(&'a self, label: &'a OutputLabel) -> &'a DeviceMesh {
+        label.on.as_ref().unwrap_or(&self.mesh)
     }
-    let local = cotangent.reshard(&wanted)?.to_local()?;
-    let local = if factor == 1.0 { local } else { (local * factor)? };
-    match extremes(&output.placements) {
-        None => Ok(local),
-        Some((op, axes)) => mesh.communicator_over(&axes)?.keep_extremes(&output.local.detach(), &local, op),
+
+    /// The axes of an output's mesh; none of another mesh is invariant.
+    fn axes_of(&self, label: &OutputLabel) -> SmallVec<[Axis; 4]> {
+        match &label.on {
+            None => self.axes.iter().copied().collect(),
+            Some(mesh) => mesh.sizes().iter().map(|&size| Axis { size, invariant: false }).collect(),
+        }
+    }
+
+    /// The local cotangent that a body is handed for an output, whose local value this is.
+    fn hand_over(&self, value: &Tensor, label: &OutputLabel, cotangent: &DTensor) -> Result<Tensor> {
+        let mut factor = 1.0;
+        let mut wanted = Placements::new([]);
+        let pairs = label.placements.iter().zip(cotangent.placements().iter());
+        for ((placement, arrives), axis) in pairs.zip(self.axes_of(label)) {
+            // Outputs were checked when the region was recorded.
+            let (want, by) = handed(*placement, *arrives, axis).unwrap_or((Placement::Replicate, 0.0));
+            factor *= by;
+            wanted.push(want);
+        }
+        let cut = match &label.ragged {
+            None => cotangent.reshard(&wanted)?,
+            Some(spec) => cotangent.reshard_as(&Arc::new(spec.placed(&wanted)?), self.site)?,
+        };
+        let local = cut.to_local()?;
+        let local = if factor == 1.0 { local } else { (local * factor)? };
+        match extremes(&label.placements) {
+            None => Ok(local),
+            Some((op, axes)) => {
+                self.mesh_of(label).communicator_over(&axes)?.keep_extremes(&value.detach(), &local, op)
+            }
+        }
     }
 }
 
@@ -167,18 +195,18 @@ pub(super) struct RunAgain {
     pub(super) body: Again,
     pub(super) tensors: SmallVec<[Tensor; 4]>,
     /// Those of the outputs.
-    pub(super) placements: Vec<Placements>,
+    pub(super) labels: Vec<OutputLabel>,
     pub(super) number: u64,
 }
 
 impl Rule for RunAgain {
     fn pull(self: Box<Self>, cotangents: Vec<Option<DTensor>>) -> Result<Pulled> {
-        let RunAgain { mut rule, body, tensors, placements, number } = *self;
+        let RunAgain { mut rule, body, tensors, labels, number } = *self;
         let crossings = Crossings::default();
         let region = Region::new(rule.mesh.clone(), number, Some(crossings));
         let locals = Locals { tensors, region };
         let again = body(&locals)?;
-        if again.len() != placements.len() {
+        if again.len() != labels.len() {
             return Err(Error::Unsupported(
                 Report::new(format!(
                     "{}: the body returned another number of tensors when it ran again",
@@ -187,8 +215,8 @@ impl Rule for RunAgain {
                 .advice("make the body depend on its parameters and the context's seeds only"),
             ));
         }
-        let outputs = again.into_iter().zip(placements);
-        rule.outputs = outputs.map(|(local, placements)| OutputRule { local, placements }).collect();
+        let outputs = again.into_iter().zip(labels);
+        rule.outputs = outputs.map(|(local, label)| OutputRule { local: Some(local), label }).collect();
         rule.crossings = locals.region.into_crossings();
         Box::new(rule).pull(cotangents)
     }

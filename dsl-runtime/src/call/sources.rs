@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 
-use super::rule::{BodyRule, InputRule, OutputRule, labels};
+use super::rule::{BodyRule, InputRule, OutputLabel, OutputRule, labels};
 use super::spec::{Grad, RegionSpec};
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
@@ -139,7 +139,9 @@ impl<'a> Sources<'a> {
         let inputs = self.rules(mesh, &axes)?;
         check_result(mesh, placements, &axes)?;
         let labelled = label(local.clone())?;
-        let outputs = vec![OutputRule { local, placements: labelled.placements().clone() }];
+        let ragged = Some(labelled.known()?).filter(|spec| !spec.ragged_dims().is_empty()).cloned();
+        let label = OutputLabel { placements: labelled.placements().clone(), ragged, on: None };
+        let outputs = vec![OutputRule { local: Some(local), label }];
         let (spec, mesh, crossings, constants) = (&FROM_LOCAL, mesh.clone(), Vec::new(), Vec::new());
         let node = Node::step(self.tensors.iter().map(|source| source.edge().cloned()).collect());
         node.set_rule(Box::new(BodyRule { spec, site, mesh, axes, inputs, outputs, crossings, constants }));

@@ -99,6 +99,14 @@ impl RegionSpec {
         self
     }
 
+    /// The function and one of its results in words, for messages.
+    pub(super) fn result(&self, output: usize) -> String {
+        match self.outs.len() {
+            1 => format!("{}: the result", self.name),
+            _ => format!("{}: result {output}", self.name),
+        }
+    }
+
     /// Begins a call on the mesh of the distributed inputs.
     #[track_caller]
     pub fn call<'a>(&'static self) -> RegionCall<'a> {

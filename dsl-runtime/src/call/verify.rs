@@ -40,20 +40,29 @@ pub(super) fn verify(mesh: &DeviceMesh, site: &'static Location<'static>, name: 
 }
 
 /// Compares all labelled results of a region, each given with the number of its output. One meeting compares how many tensors
-/// each output holds, which `Option` and `Vec` leave to the body; one more, of words equally many everywhere, the tensors.
+/// each output holds, which `Option` and `Vec` leave to the body; one more, of words equally many everywhere, the tensors on the
+/// region's mesh; and one of its ranks each output on another mesh.
 pub(super) fn verify_results(region: &Running<'_>, results: &[(usize, DTensor)]) -> Result<()> {
     if region.spec.outs.iter().all(|out| matches!(out, Out::Plain)) {
         return Ok(());
     }
     check_counts(region, results)?;
-    if results.is_empty() {
+    let is_here = |(output, _): &&(usize, DTensor)| region.elsewhere.mesh_of(*output).is_none();
+    let (here, elsewhere): (Vec<_>, Vec<_>) = results.iter().partition(is_here);
+    compare(region, &region.mesh, &here)?;
+    elsewhere.chunk_by(|(a, _), (b, _)| a == b).try_for_each(|one| compare(region, region.mesh_of(one[0].0), one))
+}
+
+/// Compares results on one mesh; nothing on a rank outside it.
+fn compare(region: &Running<'_>, mesh: &DeviceMesh, results: &[&(usize, DTensor)]) -> Result<()> {
+    if results.is_empty() || mesh.coordinate().is_none() {
         return Ok(());
     }
     let words = results.iter().map(|(_, result)| describe(result)).collect::<Result<Vec<_>>>()?.concat();
-    let all = gathered(&region.mesh, region.site, words)?;
+    let all = gathered(mesh, region.site, words)?;
     for (index, (output, result)) in results.iter().enumerate() {
         let all: Vec<&[i64]> = all.iter().map(|words| &words[index * WORDS..][..WORDS]).collect();
-        Comparison { mesh: &region.mesh, name: &region.result(*output), result, all: &all }.check()?;
+        Comparison { mesh, name: &region.result(*output), result, all: &all }.check()?;
     }
     Ok(())
 }

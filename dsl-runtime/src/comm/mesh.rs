@@ -72,9 +72,14 @@ impl DeviceMesh {
         Arc::ptr_eq(&self.0, &other.0) || (a.world.is_same(&b.world) && a.mesh == b.mesh && a.mesh.names_agree(&b.mesh))
     }
 
+    /// Whether both belong to one launch.
+    pub(crate) fn is_of_the_world_of(&self, other: &DeviceMesh) -> bool {
+        self.0.world.is_same(&other.0.world)
+    }
+
     /// The mesh in words, in a message that says how it differs from `other`.
     pub(crate) fn unlike(&self, other: &DeviceMesh) -> String {
-        let world = if self.0.world.is_same(&other.0.world) { "" } else { " of another launch" };
+        let world = if self.is_of_the_world_of(other) { "" } else { " of another launch" };
         format!("{self}{world}")
     }
 

@@ -1,6 +1,7 @@
 //! The backward pass: nodes in reverse program order, cotangents converted as late as can be.
 
 use std::collections::{BinaryHeap, HashMap};
+use std::panic::Location;
 use std::sync::Arc;
 
 use candle_core::Tensor;
@@ -15,17 +16,18 @@ impl DTensor {
     /// The gradients, of this one-element tensor, of everything that it was computed from and that needs a gradient: those of
     /// the *global* function, as if the program had run unsharded on one device.
     ///
-    /// Every rank of the mesh must call this. The tape is used up: a second call over the same regions is an error. On a rank
-    /// outside the mesh there are no gradients.
+    /// Every rank of the mesh must call this, and every rank of the meshes of the regions that it was computed by, where a region
+    /// puts results on another mesh. The tape is used up: a second call over the same regions is an
+    /// error. On a rank outside the mesh there are the gradients of those other meshes' leaves, if there are any.
     ///
     /// # Errors
     /// The tensor has more than one element or needs no gradient; the tape was used up; another rank failed, disagrees or does
     /// not come.
     pub fn backward(&self) -> Result<Gradients> {
-        if self.is_absent() {
+        if self.is_absent() && self.edge().is_none() {
             return Ok(Gradients::default());
         }
-        let Some(edge) = self.edge() else {
+        let Some(edge) = self.edge().filter(|_| self.needs_grad()) else {
             return Err(Error::Unsupported(
                 Report::new(format!("backward of {self}: nothing that it was computed from needs a gradient")).advice(
                     "make parameters with `Param::new`, or call `requires_grad` on an input, before the forward pass",
@@ -34,7 +36,8 @@ impl DTensor {
         };
         no_grad(|| {
             let mut pass = Pass::default();
-            pass.arrive(edge, self.seed()?)?;
+            let seed = if self.is_absent() { None } else { Some(self.seed()?) };
+            pass.arrive(edge, seed)?;
             pass.run()
         })
     }
@@ -87,13 +90,15 @@ struct Pass {
 }
 
 impl Pass {
-    /// Adds a cotangent to those of a node's output.
-    fn arrive(&mut self, edge: &Edge, cotangent: DTensor) -> Result<()> {
+    /// Adds a cotangent to those of a node's output. Without one the node still gets its turn, as it does on the ranks that have
+    /// one.
+    fn arrive(&mut self, edge: &Edge, cotangent: Option<DTensor>) -> Result<()> {
         let waiting = &mut self.waiting;
         let outputs = self.arrived.entry(edge.node.order).or_insert_with(|| {
             waiting.push(Waiting(edge.node.clone()));
             Vec::new()
         });
+        let Some(cotangent) = cotangent else { return Ok(()) };
         if outputs.len() <= edge.output {
             outputs.resize(edge.output + 1, None);
         }
@@ -125,8 +130,10 @@ impl Pass {
         })?;
         let pulled = rule.pull(cotangents)?;
         self.gradients.add_variables(&pulled.variables)?;
-        for (edge, cotangent) in node.inputs.iter().zip(pulled.cotangents) {
-            if let (Some(edge), Some(cotangent)) = (edge, cotangent) {
+        let mut cotangents = pulled.cotangents.into_iter();
+        for edge in &node.inputs {
+            let cotangent = cotangents.next().flatten();
+            if let Some(edge) = edge {
                 self.arrive(edge, cotangent)?;
             }
         }
@@ -141,7 +148,7 @@ impl Pass {
         cotangents: Vec<Option<DTensor>>,
     ) -> Result<()> {
         if let Some(cotangent) = cotangents.into_iter().next().flatten() {
-            let gradient = if deferred { cotangent } else { cotangent.reshard(spec.placements())? };
+            let gradient = if deferred { cotangent } else { cotangent.reshard_as(spec, Location::caller())? };
             self.gradients.insert(node.order, spec.clone(), gradient);
         }
         Ok(())
@@ -152,7 +159,10 @@ impl Pass {
 pub(super) fn sum(a: DTensor, b: DTensor) -> Result<DTensor> {
     let pairs = a.placements().iter().zip(b.placements().iter());
     let joint = Placements::new(pairs.map(|(x, y)| join(*x, *y)));
-    &a.reshard(&joint)? + &b.reshard(&joint)?
+    // Lengths that follow no rule are kept, as a tensor with such lengths made them.
+    let (a, b) = if b.known()?.ragged_dims().is_empty() { (a, b) } else { (b, a) };
+    let a = a.reshard(&joint)?;
+    &b.reshard_as(a.known()?, Location::caller())? + &a
 }
 
 /// A placement that both can be given: at no cost, unless they are cut along different dimensions.

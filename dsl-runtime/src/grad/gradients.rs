@@ -37,7 +37,7 @@ impl Gradients {
     }
 
     /// The gradient of a [`Param`](super::Param), or of a tensor that [needs one](DTensor::requires_grad); `None` if the differentiated tensor
-    /// does not depend on it.
+    /// does not depend on it, and on a rank outside the mesh of the leaf.
     pub fn get(&self, leaf: &DTensor) -> Option<&DTensor> {
         let edge = leaf.edge()?;
         let Kind::Leaf { .. } = edge.node.kind else { return None };

@@ -18,8 +18,11 @@ impl Rule for Linear {
 /// Records that `output` is the sum of the inputs, each times its factor.
 pub(crate) fn record(output: DTensor, inputs: &[(&DTensor, f64)]) -> Result<DTensor> {
     let edges: Vec<Option<Edge>> = inputs.iter().map(|(x, _)| x.edge().cloned()).collect();
-    if !is_recording() || edges.iter().all(Option::is_none) || output.is_absent() {
+    if !is_recording() || edges.iter().all(Option::is_none) {
         return Ok(output);
+    }
+    if output.is_absent() {
+        return Ok(output.with_edge(Edge { node: Node::outside(edges), output: 0 }));
     }
     let node = Node::step(edges);
     node.set_rule(Box::new(Linear(inputs.iter().map(|(_, factor)| *factor).collect())));

@@ -58,7 +58,7 @@ impl DTensor {
             ));
         }
         if self.is_absent() {
-            return Ok(self.clone());
+            return Ok(self.without_edge());
         }
         let node = Node::leaf(self.known()?.clone(), deferred);
         let local = leaf_of(self.local()?)?;

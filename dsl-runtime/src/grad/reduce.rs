@@ -51,7 +51,7 @@ impl Gradients {
 
     fn reduce_one(&mut self, leaf: u64, site: &'static std::panic::Location<'static>) -> Result<()> {
         if let Some(gradient) = self.of_leaves.get_mut(&leaf) {
-            gradient.value = gradient.value.reshard_at(gradient.spec.placements(), site)?;
+            gradient.value = gradient.value.reshard_as(&gradient.spec, site)?;
         }
         Ok(())
     }

@@ -125,6 +125,11 @@ impl Plan {
         steps::plan(Arc::new(from.clone()), Arc::new(from.balanced()))
     }
 
+    /// The plan that gives the tensor `from` the placements, and the lengths, of a tensor of the same shape.
+    pub(crate) fn exactly(from: Arc<Spec>, to: Arc<Spec>) -> Result<Plan> {
+        steps::plan(from, to)
+    }
+
     /// The spec before the plan.
     pub fn from(&self) -> &Arc<Spec> {
         &self.from

@@ -17,6 +17,8 @@ pub(super) fn plan(from: Arc<Spec>, to: Arc<Spec>) -> Result<Plan> {
         builder.embed(&to)?;
         builder.fill(&to)?;
         builder.scale(&to)?;
+        // Lengths that only the target has are cut last.
+        builder.exchange(&to)?;
     }
     Ok(Plan { from, to, steps: builder.steps })
 }
@@ -110,6 +112,9 @@ fn goal(from: &Spec, to: &Spec) -> Result<Spec> {
         return Ok(to.clone());
     }
     let embedding = from.placed(&map_pairs(from, to, |old, new| before_local(old, new, old)))?;
+    if embedding.placements() == to.placements() {
+        return Ok(to.clone());
+    }
     if (0..from.shape().len()).all(|dim| embeds(&embedding, to, dim)) {
         return Ok(embedding);
     }

@@ -22,6 +22,8 @@ pub(crate) struct Node {
     /// Where the gradients of its inputs go; `None` for one that needs none.
     pub(crate) inputs: Vec<Option<Edge>>,
     pub(crate) kind: Kind,
+    /// Whether gradients reach it on ranks outside the mesh of its outputs, too: they come from a region on a larger mesh.
+    pub(crate) beyond: bool,
 }
 
 pub(crate) enum Kind {
@@ -33,7 +35,8 @@ pub(crate) enum Kind {
 
 /// Turns the cotangents of a node's outputs into those of its inputs.
 pub(crate) trait Rule: Send {
-    /// `cotangents` has one entry per output, the result one per input.
+    /// `cotangents` has one entry per output, the result one per input. Where there is none, this rank has nothing to add, but
+    /// others may: a node is visited on every rank or on none, so that all issue the same collectives.
     fn pull(self: Box<Self>, cotangents: Vec<Option<DTensor>>) -> Result<Pulled>;
 }
 
@@ -46,18 +49,36 @@ pub(crate) struct Pulled {
 
 impl Node {
     pub(crate) fn leaf(spec: Arc<Spec>, deferred: bool) -> Arc<Node> {
-        Node::new(Vec::new(), Kind::Leaf { spec, deferred })
+        Node::new(Vec::new(), Kind::Leaf { spec, deferred }, false)
     }
 
     /// A computation whose rule is set when it is known.
     pub(crate) fn step(inputs: Vec<Option<Edge>>) -> Arc<Node> {
-        Node::new(inputs, Kind::Step(Mutex::default()))
+        Node::step_to(inputs, false)
     }
 
-    fn new(inputs: Vec<Option<Edge>>, kind: Kind) -> Arc<Node> {
+    /// A computation with outputs on other meshes, if `elsewhere`.
+    pub(crate) fn step_to(inputs: Vec<Option<Edge>>, elsewhere: bool) -> Arc<Node> {
+        let beyond = elsewhere || Node::any_beyond(&inputs);
+        Node::new(inputs, Kind::Step(Mutex::default()), beyond)
+    }
+
+    /// A computation of the ranks of a mesh that this rank is outside of. It is visited so that what comes before it is.
+    pub(crate) fn outside(inputs: Vec<Option<Edge>>) -> Arc<Node> {
+        let node = Node::step(inputs);
+        node.set_rule(Box::new(Outside));
+        node
+    }
+
+    /// Whether an input's gradient is one of ranks outside its mesh, too.
+    pub(crate) fn any_beyond(inputs: &[Option<Edge>]) -> bool {
+        inputs.iter().flatten().any(|edge| edge.node.beyond)
+    }
+
+    fn new(inputs: Vec<Option<Edge>>, kind: Kind, beyond: bool) -> Arc<Node> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let order = NEXT.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Node { order, inputs, kind })
+        Arc::new(Node { order, inputs, kind, beyond })
     }
 
     pub(crate) fn set_rule(&self, rule: Box<dyn Rule>) {
@@ -72,6 +93,15 @@ impl Node {
             Kind::Step(slot) => slot.lock().unwrap_or_else(PoisonError::into_inner).take(),
             Kind::Leaf { .. } => None,
         }
+    }
+}
+
+/// Of a computation elsewhere this rank has no cotangents.
+struct Outside;
+
+impl Rule for Outside {
+    fn pull(self: Box<Self>, _: Vec<Option<DTensor>>) -> Result<Pulled> {
+        Ok(Pulled::default())
     }
 }
 

@@ -156,7 +156,8 @@ impl DTensor {
     /// Whether [`backward`](DTensor::backward) of what is computed from this tensor goes through it: it needs a gradient itself,
     /// or was computed from one that does. The same on every rank of the mesh.
     pub fn needs_grad(&self) -> bool {
-        self.parts.edge.is_some()
+        // Integers may have an edge, which only says that other ranks cannot know that they are integers.
+        self.parts.edge.is_some() && self.spec().map_or(true, |spec| spec.dtype().is_float())
     }
 
     /// Whether its own gradient is wanted: it was made by [`requires_grad`](DTensor::requires_grad), or is a parameter.
@@ -173,10 +174,22 @@ impl DTensor {
         self.with(Some(leaf), Some(edge))
     }
 
-    /// The same tensor as the output of a recorded node; the local piece is copied into a leaf.
+    /// The same tensor as the output of a recorded node; the local piece, if there is one, is copied into a leaf.
     pub(crate) fn produced_by(&self, edge: Edge) -> Result<DTensor> {
-        let leaf = crate::grad::leaf_of(self.local()?)?;
-        Ok(self.with_leaf(leaf, edge))
+        match &self.parts.local {
+            Some(local) => Ok(self.with_leaf(crate::grad::leaf_of(local)?, edge)),
+            None => Ok(self.with_edge(edge)),
+        }
+    }
+
+    /// The same tensor with an edge along which no cotangent goes: it is absent, or of integers.
+    pub(crate) fn with_edge(&self, edge: Edge) -> DTensor {
+        self.with(self.parts.local.clone(), Some(edge))
+    }
+
+    /// The same tensor, whose gradient goes nowhere.
+    pub(crate) fn without_edge(&self) -> DTensor {
+        self.with(self.parts.local.clone(), None)
     }
 
     /// This rank's piece.

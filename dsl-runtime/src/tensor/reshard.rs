@@ -49,12 +49,37 @@ impl DTensor {
 
     pub(crate) fn reshard_at(&self, to: &[Placement], site: &'static Location<'static>) -> Result<DTensor> {
         if **self.placements() == *to {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         match (self.mesh().coordinate(), &self.parts.label) {
             (Some(_), _) => self.perform(&*self.mesh().plans().get(self.known()?, to)?, site),
-            (None, Label::Known(spec)) => Ok(self.relabelled(Arc::new(spec.placed(to)?), None)),
-            (None, Label::Placed(_)) => absent(self.mesh(), to),
+            (None, Label::Known(spec)) => Ok(self.moved_outside(self.relabelled(Arc::new(spec.placed(to)?), None))),
+            (None, Label::Placed(_)) => Ok(self.moved_outside(absent(self.mesh(), to)?)),
+        }
+    }
+
+    /// The same tensor cut as this spec says, whose ragged lengths a list of placements does not tell.
+    pub(crate) fn reshard_as(&self, to: &Arc<Spec>, site: &'static Location<'static>) -> Result<DTensor> {
+        let from = self.known()?;
+        if from.ragged_dims().is_empty() && to.ragged_dims().is_empty() {
+            return self.reshard_at(to.placements(), site);
+        }
+        match from == to {
+            true => Ok(self.unchanged()),
+            false => self.perform(&Prepared::new(Plan::exactly(from.clone(), to.clone())?), site),
+        }
+    }
+
+    /// What a reshard that changes nothing gives.
+    fn unchanged(&self) -> DTensor {
+        if is_recording() { self.clone() } else { self.without_edge() }
+    }
+
+    /// The reshard of an absent tensor: its gradient goes where this tensor's goes.
+    fn moved_outside(&self, moved: DTensor) -> DTensor {
+        match self.edge().cloned().filter(|_| is_recording()) {
+            Some(edge) => moved.with_edge(edge),
+            None => moved,
         }
     }
 
@@ -67,11 +92,11 @@ impl DTensor {
         let site = Location::caller();
         if let Label::Placed(_) = self.parts.label {
             // Absent, and the lengths are not known here.
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         let plan = Plan::balancing(self.spec()?)?;
         match self.mesh().coordinate() {
-            None => Ok(self.relabelled(plan.to().clone(), None)),
+            None => Ok(self.moved_outside(self.relabelled(plan.to().clone(), None))),
             Some(_) => self.perform(&Prepared::new(plan), site),
         }
     }

@@ -127,6 +127,29 @@ fn a_chain_from_the_mesh_to_a_row_of_it_and_on_gives_the_gradients_of_one_device
 }
 
 #[test]
+fn the_norm_of_gradients_on_a_mesh_and_on_a_row_of_it_is_the_same_on_all_ranks() {
+    let (w, p) = (wave(&[4, 5], 3), wave(&[5], 11));
+    let x = wave(&[3, 4], 0);
+    let (_, [dw, dp]) = oracle([&w, &p], |[w, p]| (x.matmul(w)?.tanh()?.sum(0)?.sqr()? * p)?.sum_all());
+    let squares = |g: &Tensor| g.sqr().unwrap().sum_all().unwrap().to_scalar::<f64>().unwrap();
+    let norm = (squares(&dw) + squares(&dp)).sqrt();
+    launched(4, |world| {
+        let mesh = grid(&world)?;
+        let row = mesh.at("dp", 0)?;
+        let x = DTensor::shard(&x, &mesh, &[Shard(0), Replicate])?;
+        // On the ranks of the row, its parameter is the first.
+        let p = leaf(&p, &row, &[Shard(0)])?;
+        let w = leaf(&w, &mesh, &[Replicate, Shard(1)])?;
+        let mut gradients = weighted(&columns_on_row(&x, &w, &row)?.0, &p)?.backward()?;
+        let given = gradients.clip_global_norm(norm / 2.0)?;
+        assert!((given - norm).abs() < 1e-9, "{given} is not {norm}");
+        assert_gradient(&gradients, &w, &(&dw / 2.0)?);
+        assert_gradient(&gradients, &p, &(&dp / 2.0)?);
+        Ok(())
+    });
+}
+
+#[test]
 fn the_result_on_the_mesh_itself_is_differentiated_as_ever_beside_one_elsewhere() {
     let (x, w) = (wave(&[5, 4], 0), wave(&[4, 3], 3));
     let (value, [dx]) = oracle([&x], |[x]| x.sqr()?.sum_all());

@@ -60,7 +60,7 @@ fn fault(call: &RegionCall<'_>, output: usize, on: &DeviceMesh, mesh: &DeviceMes
     if !on.is_of_the_world_of(mesh) {
         return Some(Fault::Ranks(format!("it lives on {shown}")));
     }
-    if let Some(rank) = on.ranks().find(|&rank| mesh.position_of(rank).is_none()) {
+    if let Some(rank) = mesh.first_outside(on) {
         return Some(Fault::Ranks(format!("it lives on {shown}, of which rank {rank} is outside")));
     }
     let Some(Out::Placed(wanted)) = call.spec.outs.get(output) else { return None };

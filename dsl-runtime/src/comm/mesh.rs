@@ -95,6 +95,11 @@ impl DeviceMesh {
         Some(flatten(&coord, self.0.mesh.sizes()))
     }
 
+    /// The first rank of the other mesh, of the same launch, that is outside this one.
+    pub(crate) fn first_outside(&self, other: &DeviceMesh) -> Option<usize> {
+        other.ranks().find(|&rank| self.position_of(rank).is_none())
+    }
+
     /// The group of the ranks along `axes` (indices, flattened in this order) through this rank.
     pub(crate) fn group(&self, axes: &[usize]) -> Result<Arc<dyn Transport>> {
         let coord = self.inside().map_err(|e| e.within("a group of ranks"))?;

@@ -11,7 +11,7 @@ use crate::tensor::{DTensor, no_grad};
 
 impl Gradients {
     /// The Euclidean norm of all gradients as one vector, each element of the global tensors counted once. The same on every
-    /// rank, which must all call this.
+    /// rank, which must all call this, where the tensors live on one mesh or on parts of it.
     ///
     /// # Errors
     /// A gradient is still partial; another rank failed, disagrees or does not come.
@@ -28,7 +28,7 @@ impl Gradients {
             }
         }
         let mut total = 0.0;
-        for (mesh, squares) in meshes {
+        for (mesh, squares) in on_largest(&meshes) {
             let squares = Tensor::new(squares, &Device::Cpu)?;
             total += mesh.communicator(&[])?.all_reduce(&squares, ReduceOp::Sum)?.to_scalar::<f64>()?;
         }
@@ -53,6 +53,23 @@ impl Gradients {
         }
         Ok(norm)
     }
+}
+
+/// The squares of a mesh's gradients go with those of the first mesh that holds all its ranks: so they reach the ranks that the
+/// smaller one does not have. All ranks of a mesh see the same larger ones, in the same order.
+fn on_largest(meshes: &[(DeviceMesh, f64)]) -> Vec<(&DeviceMesh, f64)> {
+    let holds = |a: usize, b: usize| meshes[a].0.first_outside(&meshes[b].0).is_none();
+    let larger = |of: usize| (0..meshes.len()).find(|&at| at != of && holds(at, of) && (at < of || !holds(of, at)));
+    let mut totals = vec![0.0; meshes.len()];
+    for (at, (_, squares)) in meshes.iter().enumerate() {
+        let mut root = at;
+        while let Some(next) = larger(root) {
+            root = next;
+        }
+        totals[root] += squares;
+    }
+    let roots = (0..meshes.len()).filter(|&at| larger(at).is_none());
+    roots.map(|at| (&meshes[at].0, totals[at])).collect()
 }
 
 /// The sum of the squares of the elements that this rank is the first to hold: replicas count once.

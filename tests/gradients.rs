@@ -318,24 +318,24 @@ fn deferred_gradients_are_reduced_in_one_bucket_and_clipped_together() {
 }
 
 /// Two rows of rank 1, one of the others: lengths that follow no rule.
-#[local_map(in = [[Shard(0)]], out = [Shard(0, ragged)])]
+#[local_map(in = [[Shard(0)]], out = [Shard(0, ragged)], dynamic)]
 fn some_rows(x: &Tensor, ctx: &Region) -> Result<Tensor> {
     let rows = if ctx.coordinate("dp")? == 1 { 2 } else { 1 };
     x.narrow(0, 0, rows)?.sqr()
 }
 
-#[local_map(in = [[Shard(0)]], out = [Partial(Sum)])]
+#[local_map(in = [[Shard(0)]], out = [Partial(Sum)], dynamic)]
 fn cubes(x: &Tensor) -> Result<Tensor> {
     x.powf(3.0)?.sum_all()
 }
 
-#[local_map(in = [[Replicate]], out = [Replicate])]
+#[local_map(in = [[Replicate]], out = [Replicate], dynamic)]
 fn weighed(x: &Tensor) -> Result<Tensor> {
     (x * Tensor::arange(1.0, x.dim(0)? as f64 + 1.0, x.device())?)?.sum_all()
 }
 
 /// The same, with a gradient that arrives in addends.
-#[local_map(in = [[Replicate]], out = [Replicate])]
+#[local_map(in = [[Replicate]], out = [Replicate], dynamic)]
 fn weighed_with_context(x: &Tensor, _ctx: &Region) -> Result<Tensor> {
     (x * Tensor::arange(1.0, x.dim(0)? as f64 + 1.0, x.device())?)?.sum_all()
 }

@@ -200,9 +200,10 @@ fn least_on_grid(x: &Tensor, n: &DeviceMesh) -> Result<Tensor> {
 }
 
 /// Weighs every element, so that none has the gradient of another.
-fn scored(y: &DTensor) -> local_map::Result<DTensor> {
+fn scored<L>(y: &DTensor<L>) -> local_map::Result<DTensor> {
+    let y = y.as_dyn();
     let whole: Vec<Placement> = y.placements().iter().map(|_| Replicate).collect();
-    Ok(score(&y.reshard(&whole)?)?)
+    Ok(score(&y.reshard(&whole)?)?.erase())
 }
 
 #[local_map(in = [[Replicate]], out = [Replicate])]
@@ -346,9 +347,9 @@ fn of_two_results_on_different_meshes_one_or_both_may_reach_the_loss() {
                 let (a, b) = twofold(&x, &pair, &one)?;
                 let b = b.reshard(&[Replicate])?;
                 let loss = match which {
-                    0 => a,
+                    0 => a.erase(),
                     1 => b,
-                    _ => (doubled_on(&a, &one)? - b)?,
+                    _ => (doubled_on(&a, &one)? - b)?.erase(),
                 };
                 assert_value(&loss, value);
                 assert_gradient(&loss.backward()?, &x, dx);

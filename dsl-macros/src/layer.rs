@@ -8,7 +8,7 @@ use crate::errors::Errors;
 use crate::function::{Body, Function, compact};
 use crate::model::Region;
 use crate::tokens::{is_punct, is_word, located, replaced};
-use crate::{check, expand, parse, types};
+use crate::{check, entry, expand, parse, types};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream, Parser};
@@ -31,7 +31,7 @@ const CFG: &str =
 
 /// Expands the attribute: the item, and the `impl` of the distributed struct.
 pub(crate) fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> TokenStream {
-    let args = parse::args(args, errors);
+    let mut args = parse::args(args, errors);
     let block: Block = match syn::parse2(item.clone()) {
         Ok(block) => block,
         Err(error) => {
@@ -39,8 +39,45 @@ pub(crate) fn expansion(args: TokenStream, item: TokenStream, errors: &mut Error
             return item;
         }
     };
-    let beside = block.layer(errors).and_then(|layer| layer.beside(&block, &args, errors));
+    let beside = block.layer(errors).and_then(|layer| layer.beside(&block, &mut args, errors));
+    let item = without_places(item);
     quote!(#item #beside)
+}
+
+/// The item without the `#[place(..)]` of its functions' parameters, which nothing else expands.
+fn without_places(item: TokenStream) -> TokenStream {
+    within(item, Delimiter::Brace, &|block| within(block, Delimiter::Parenthesis, &stripped))
+}
+
+/// The tokens with the inside of every such group at the top changed.
+fn within(tokens: TokenStream, delimiter: Delimiter, change: &dyn Fn(TokenStream) -> TokenStream) -> TokenStream {
+    let changed = tokens.into_iter().map(|tree| match tree {
+        TokenTree::Group(group) if group.delimiter() == delimiter => {
+            let mut inner = Group::new(delimiter, change(group.stream()));
+            inner.set_span(group.span());
+            TokenTree::Group(inner)
+        }
+        tree => tree,
+    });
+    changed.collect()
+}
+
+fn stripped(parameters: TokenStream) -> TokenStream {
+    let mut rest: Vec<TokenTree> = parameters.into_iter().collect();
+    while let Some(at) = rest.windows(2).position(|pair| is_punct(&pair[0], '#') && is_place(&pair[1])) {
+        rest.drain(at..at + 2);
+    }
+    rest.into_iter().collect()
+}
+
+/// `[place(..)]`
+fn is_place(tree: &TokenTree) -> bool {
+    match tree {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
+            group.stream().into_iter().next().is_some_and(|first| is_word(&first, "place"))
+        }
+        _ => false,
+    }
 }
 
 /// An `impl` block as its author wrote it.
@@ -174,8 +211,9 @@ fn arguments(this: &Type) -> Option<&syn::AngleBracketedGenericArguments> {
 
 impl Layer<'_> {
     /// The `impl` of the struct over distributed tensors.
-    fn beside(&self, block: &Block, args: &Args, errors: &mut Errors) -> Option<TokenStream> {
+    fn beside(&self, block: &Block, args: &mut Args, errors: &mut Errors) -> Option<TokenStream> {
         let function = self.forwarding(errors);
+        entry::complete(args, &function, errors);
         let region = Region::of_layer(args, &function, self.local);
         check::all(&region, errors);
         if !expand::is_possible(&region) {

@@ -9,6 +9,7 @@
 //! reads placements, checks and writes them by the same code.
 
 mod ast;
+mod axes;
 mod binding;
 mod check;
 mod distribute;
@@ -19,6 +20,7 @@ mod function;
 mod layer;
 mod model;
 mod parse;
+mod place;
 mod placement;
 mod signature;
 mod suggest;
@@ -388,7 +390,8 @@ fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> Token
             return item;
         }
     };
-    let args = parse::args(args, errors);
+    let mut args = parse::args(args, errors);
+    entry::complete(&mut args, &function, errors);
     let region = model::Region::new(&args, &function);
     check::all(&region, errors);
     if expand::is_possible(&region) { expand::wrapper(&region) } else { item }

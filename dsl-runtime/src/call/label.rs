@@ -14,7 +14,7 @@ use crate::spec::{AxisList, Ragged, Spec, Typed, cutting_axes};
 use crate::tensor::{DTensor, gathered_lengths};
 
 /// Labels the local result `local` of output `output`.
-pub(super) fn label(region: &Running<'_>, output: usize, wanted: &'static [Want], local: &Tensor) -> Result<DTensor> {
+pub(super) fn label(region: &Running<'_>, output: usize, wanted: &[Want], local: &Tensor) -> Result<DTensor> {
     let labelling = Labelling { region, output, wanted, local };
     let spec = labelling.spec()?;
     Ok(DTensor::assembled(Arc::new(spec), region.mesh.clone(), Some(local.detach())))
@@ -23,7 +23,7 @@ pub(super) fn label(region: &Running<'_>, output: usize, wanted: &'static [Want]
 struct Labelling<'a> {
     region: &'a Running<'a>,
     output: usize,
-    wanted: &'static [Want],
+    wanted: &'a [Want],
     local: &'a Tensor,
 }
 

@@ -19,25 +19,28 @@ pub(crate) fn on_parameters(args: &mut Args, function: &Function, errors: &mut E
         let at = listed;
         listed += usize::from(types::context(&parameter.ty).is_none());
         for attr in parameter.attrs.iter().filter(|attr| attr.path().is_ident("place")) {
-            match misuse(args, position, at, parameter) {
-                Some(message) => errors.under(attr.path(), message),
-                None => args.places.push((position, entry(attr, errors))),
+            if let Some(message) = misuse(args, position, parameter) {
+                errors.under(attr.path(), message);
+            } else if args.inputs.as_ref().is_some_and(|inputs| inputs.entry(at, &parameter.pat).is_some()) {
+                let name = parameter_name(&parameter.pat);
+                let message = format!("the entry of `{name}` is given twice: here, and in `in`; keep one of the two");
+                errors.under(attr.path(), message);
+                args.places.push((position, Entry::Unreadable(attr.pound_token.span)));
+            } else {
+                args.places.push((position, entry(attr, errors)));
             }
         }
     }
 }
 
-/// Why the parameter, the one `at` among those that take an entry, gets none here.
-fn misuse(args: &Args, position: usize, at: usize, parameter: &PatType) -> Option<String> {
+/// Why the parameter gets no entry here.
+fn misuse(args: &Args, position: usize, parameter: &PatType) -> Option<String> {
     if types::context(&parameter.ty).is_some() {
         return Some(CONTEXT.to_owned());
     }
     let name = parameter_name(&parameter.pat);
-    if args.places.iter().any(|(placed, _)| *placed == position) {
-        return Some(format!("`#[place(..)]` is given twice for `{name}`"));
-    }
-    let in_list = args.inputs.as_ref().and_then(|inputs| inputs.entry(at, &parameter.pat));
-    in_list.map(|_| format!("the entry of `{name}` is given twice: here, and in `in`; keep one of the two"))
+    let twice = args.places.iter().any(|(placed, _)| *placed == position);
+    twice.then(|| format!("`#[place(..)]` is given twice for `{name}`"))
 }
 
 /// Reads one `#[place(..)]`.

@@ -16,6 +16,7 @@ const BY_AXIS: &str =
     "placements by axis name, and `..`, stand in braces, as in `{ dp: Shard(0), .. }`: brackets hold one placement per mesh axis";
 const AXIS: &str = "in braces every placement has the name of its axis, as in `{ dp: Shard(0) }`: brackets hold one placement per \
                     mesh axis, in order";
+const EMPTY: &str = "empty braces place nothing: write the axes' placements, as in `{ dp: Shard(0) }`, or `_`";
 const REST: &str = "`..` comes last, and once: it stands for all other axes";
 
 const FORMS: &str = "`Shard(n)`, `Replicate`, `Partial` or `Partial(op)`";
@@ -32,7 +33,11 @@ pub(crate) fn list(group: &Group, errors: &mut Errors) -> List {
 
 /// Reads `{ axis: placement, .. }`.
 pub(crate) fn map(group: &Group, errors: &mut Errors) -> List {
+    let before = errors.count();
     let pieces = pieces(group, errors);
+    if pieces.is_empty() && errors.count() == before {
+        errors.at(group.span(), EMPTY);
+    }
     by_axis(group, &pieces, errors)
 }
 

@@ -6,8 +6,6 @@ use proc_macro2::Span;
 
 const EMPTY: &str = "an empty list places nothing: write one placement per mesh axis, or `_`";
 
-const EMPTY_MAP: &str = "empty braces place nothing: write the axes' placements, as in `{ dp: Shard(0) }`, or `_`";
-
 const EMPTY_FIELD: &str = "an empty list places nothing: write one placement per mesh axis, or no `#[place(..)]`";
 
 /// Notes mistakes in the lists of `in`, `out` and `grad`.
@@ -20,7 +18,7 @@ pub(crate) fn check(args: &Args, errors: &mut Errors) {
     values.iter().for_each(|list| reductions_commute(list, errors));
     let lists: Vec<&List> = values.into_iter().chain(grads).collect();
     for list in lists.iter().filter(|list| is_empty(list)) {
-        errors.at(list.span, if list.names.is_some() { EMPTY_MAP } else { EMPTY });
+        errors.at(list.span, EMPTY);
     }
     match &args.axes {
         Axes::Given(axes) => one_per_axis(&lists, axes.len(), errors),
@@ -39,7 +37,7 @@ pub(crate) fn fields(fields: &[&List], errors: &mut Errors) {
 }
 
 fn is_empty(list: &List) -> bool {
-    list.placements.is_empty() && list.rest.is_none()
+    list.placements.is_empty() && list.names.is_none()
 }
 
 fn nothing_ragged(list: &List, why: &str, errors: &mut Errors) {

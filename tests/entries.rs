@@ -69,9 +69,7 @@ fn sharded(f: Mlp, whole: &[Tensor; 4], mesh: &DeviceMesh, as_wanted: bool) -> R
         let placements: Vec<Placement> = mesh.names().map(of).collect();
         Ok(DTensor::shard(x, mesh, &placements)?.requires_grad()?)
     };
-    let along_tp = |wanted: Placement| {
-        move |axis: &str| if axis == "tp" && as_wanted { wanted } else { Replicate }
-    };
+    let along_tp = |wanted: Placement| move |axis: &str| if axis == "tp" && as_wanted { wanted } else { Replicate };
     let x = place(&whole[0], &|axis| if axis == "dp" { Shard(0) } else { Replicate })?;
     let up = place(&whole[1], &along_tp(Shard(1)))?;
     let bias = place(&whole[2], &along_tp(Shard(0)))?;
@@ -118,7 +116,9 @@ fn a_function_with_rest_works_on_every_mesh_that_has_its_axis() {
                     let mesh = world.mesh(axes.iter().copied())?;
                     Ok(sharded(f, &whole, &mesh, as_wanted)?)
                 });
-                found.iter().for_each(|found| assert_close(found, &wanted, &format!("{name} on {axes:?}, {rows} rows")));
+                found
+                    .iter()
+                    .for_each(|found| assert_close(found, &wanted, &format!("{name} on {axes:?}, {rows} rows")));
             }
         }
     }
@@ -201,6 +201,19 @@ fn ranks_outside_the_mesh_refuse_it_too() {
     assert!(message.starts_with("mlp: the mesh lacks axes"), "{message}");
 }
 
+#[test]
+fn ranks_outside_the_mesh_get_the_placements_that_rest_stands_for() {
+    launched(3, |world| {
+        let mesh = world.bind(Mesh::over(&[0, 1], [("dp", 1), ("tp", 2)])?)?;
+        let place = |shape: &[usize], placements: &[Placement]| DTensor::shard(&values(shape), &mesh, placements);
+        let (up, down) = (place(&[3, 4], &[Replicate, Shard(1)])?, place(&[4, 2], &[Replicate, Shard(0)])?);
+        let y = mlp(&place(&[2, 3], &[Shard(0), Replicate])?, &up, None, &down)?;
+        assert_eq!(y.is_absent(), world.rank() == 2);
+        assert_eq!(y.placements()[..], [Shard(0), Partial(Sum)]);
+        Ok(())
+    });
+}
+
 #[local_map(axes = (tp), in = { a: { tp: Shard(1), .. }, b: { .. } }, out = { tp: Shard(1), .. }, reshard)]
 fn added(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     a + b
@@ -221,6 +234,36 @@ fn inputs_that_disagree_on_other_axes_are_refused_even_with_reshard() {
          - b: f32[2, 2] is (Shard(1), Shard(1)), and a is (Shard(0), Replicate): they must agree on axis `dp`, which `..` leaves \
          open\n  \
          call b.reshard(..) first, so that both are placed alike there"
+    );
+}
+
+#[local_map(axes = (tp), in = [{ tp: Shard(-1), .. }, { tp: Shard(1) }], out = { tp: Shard(1), .. })]
+fn all_added(parts: &[Tensor], bias: Option<&Tensor>) -> Result<Tensor> {
+    let sum = parts.iter().skip(1).try_fold(parts[0].clone(), |sum, part| sum + part)?;
+    bias.map_or(Ok(sum.clone()), |bias| &sum + bias)
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() {
+    let message = refusals(4, |world| {
+        let mesh = world.mesh([("tp", 2), ("dp", 2)])?;
+        let place = |placements: [Placement; 2]| DTensor::shard(&values(&[2, 2]), &mesh, &placements);
+        let right = place([Shard(1), Shard(0)])?;
+        let other = place([Shard(1), Replicate])?;
+        let wrong = place([Shard(0), Replicate])?;
+        all_added(&[right.clone(), other, wrong], Some(&right))
+    });
+    assert_eq!(
+        message,
+        "all_added: arguments `parts[1]`, `parts[2]`, `bias` are not placed as `in` requires\n  \
+         mesh (tp=2, dp=2)\n  \
+         - parts[1]: f32[2, 2] is (Shard(1), Replicate), and parts[0] is (Shard(1), Shard(0)): they must agree on axis `dp`, \
+         which `..` leaves open\n  \
+         - parts[2]: f32[2, 2] is (Shard(0), Replicate), and parts[0] is (Shard(1), Shard(0)): they must agree on axis `dp`, \
+         which `..` leaves open\n  \
+         - parts[2]: f32[2, 2] is (Shard(0), Replicate), required (Shard(1), Replicate): axis `tp` differs\n  \
+         - bias: f32[2, 2] is (Shard(1), Shard(0)), required (Shard(1), Replicate): axis `dp` differs\n  \
+         call parts[1].reshard(..) first, so that both are placed alike there"
     );
 }
 
@@ -303,7 +346,10 @@ fn gradients_by_name_on_open_meshes() {
             let w = DTensor::shard(&w, &mesh, &everywhere)?.requires_grad()?;
             let loss = squares(&scaled(&x, &w)?.reshard(&everywhere)?)?;
             let gradients = loss.backward()?;
-            [&x, &w].map(|leaf| Ok(elements(&gradients.get(leaf).unwrap().full()?))).into_iter().collect::<Result<Vec<_>>>()
+            [&x, &w]
+                .map(|leaf| Ok(elements(&gradients.get(leaf).unwrap().full()?)))
+                .into_iter()
+                .collect::<Result<Vec<_>>>()
                 .map_err(Into::into)
         });
         found.iter().for_each(|found| assert_close(found, &wanted, &format!("{axes:?}")));

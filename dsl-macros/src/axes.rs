@@ -44,7 +44,8 @@ fn names(pieces: &[Vec<TokenTree>], errors: &mut Errors) -> Vec<Ident> {
         if is_among(&name, &names) {
             errors.at(name.span(), format!("axis `{}` is given twice", plain_name(&name)));
         } else if names.len() == MOST {
-            errors.at(name.span(), format!("`axes` takes {MOST} names at most: `{}` is one too many", plain_name(&name)));
+            errors
+                .at(name.span(), format!("`axes` takes {MOST} names at most: `{}` is one too many", plain_name(&name)));
             break;
         } else {
             names.push(name);

@@ -3,8 +3,8 @@
 use crate::ast::{Args, Entries, Entry, Inputs, Outputs};
 use crate::errors::Errors;
 use crate::function::Function;
-use crate::{axes, place, placement};
 use crate::tokens::{is_punct, is_word, nothing_after, pieces};
+use crate::{axes, place, placement};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::{Error, Result};
 
@@ -41,12 +41,14 @@ pub(crate) fn inputs(value: &[TokenTree], key: &str, errors: &mut Errors) -> Inp
 /// Entries by position; names in brackets were meant for braces.
 fn input_list(group: &Group, key: &str, errors: &mut Errors) -> Inputs {
     let pieces = pieces(group, &mut Errors::default());
-    let Some([name, _, value @ ..]) = pieces.first().map(Vec::as_slice).filter(|first| placement::is_by_axis(first)) else {
+    let Some([name, _, value @ ..]) = pieces.first().map(Vec::as_slice).filter(|first| placement::is_by_axis(first))
+    else {
         return Inputs::Each(entries(group, key, errors));
     };
     match value.first().is_some_and(is_entry) {
         true => {
-            let message = format!("entries by parameter name stand in braces, as in `{key} = {{ {name}: [Shard(0)] }}`");
+            let message =
+                format!("entries by parameter name stand in braces, as in `{key} = {{ {name}: [Shard(0)] }}`");
             errors.at(name.span(), message);
             Inputs::Named(named(group, key, errors))
         }

@@ -10,8 +10,7 @@ use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 
-const KEYS: [&str; 10] =
-    ["in", "out", "grad", "axes", "mesh", "reshard", "recompute", "check", "dynamic", "crate"];
+const KEYS: [&str; 10] = ["in", "out", "grad", "axes", "mesh", "reshard", "recompute", "check", "dynamic", "crate"];
 /// Keys that take a value, so that a misspelt one can be read as what it was meant to be.
 const WITH_VALUE: [&str; 6] = ["in", "out", "grad", "axes", "mesh", "crate"];
 

@@ -12,8 +12,7 @@ use syn::{Error, Result};
 pub(crate) const NAMES: [&str; 3] = ["Shard", "Replicate", "Partial"];
 
 /// What to do instead of writing `dp: Shard(0)`, or `..`, among placements by position.
-const BY_AXIS: &str =
-    "placements by axis name, and `..`, stand in braces, as in `{ dp: Shard(0), .. }`: brackets hold one placement per mesh axis";
+const BY_AXIS: &str = "placements by axis name, and `..`, stand in braces, as in `{ dp: Shard(0), .. }`: brackets hold one placement per mesh axis";
 const AXIS: &str = "in braces every placement has the name of its axis, as in `{ dp: Shard(0) }`: brackets hold one placement per \
                     mesh axis, in order";
 const EMPTY: &str = "empty braces place nothing: write the axes' placements, as in `{ dp: Shard(0) }`, or `_`";

@@ -26,8 +26,7 @@ pub(super) fn check(region: &Region, key: &str, inputs: Option<&Inputs>, errors:
 
 fn misfit(region: &Region, key: &str, name: &Ident) -> Option<String> {
     let (function, text) = (region.function.name(), plain_name(name));
-    let known: Vec<String> =
-        region.listed().filter_map(|it| simple_name(&it.written.pat)).map(plain_name).collect();
+    let known: Vec<String> = region.listed().filter_map(|it| simple_name(&it.written.pat)).map(plain_name).collect();
     if known.contains(&text) {
         return None;
     }

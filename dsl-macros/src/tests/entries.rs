@@ -40,7 +40,11 @@ fn with_rest_every_list_goes_by_name() {
            &[P::Out::Named(&[("dp", P::Want::Replicate), ("tp", P::Want::Partial(P::Op::Sum))], false)]
            ).axes_among(&["dp", "tp"])"#,
     );
-    assert_holds("in = [{ .. }], out = { .. }", ONE, r#"P::Param::named("x", &[], true)], &[P::Out::Named(&[], true)]"#);
+    assert_holds(
+        "in = [{ .. }], out = { .. }",
+        ONE,
+        r#"P::Param::named("x", &[], true)], &[P::Out::Named(&[], true)]"#,
+    );
     assert_holds(
         "axes = (tp), in = [[Shard(0)]], grad = [{ .. }], out = [Shard(0)]",
         ONE,
@@ -53,7 +57,11 @@ fn by_parameter_name() {
     let named = expand("in = { w: [Shard(0)], x: _ }, grad = { w: [Shard(0)] }, out = [Shard(0)]", XW);
     let listed = expand("in = [_, [Shard(0)]], grad = [_, [Shard(0)]], out = [Shard(0)]", XW);
     assert_eq!(named, listed);
-    assert_holds("in = { w: [Shard(0)] }, out = _", XW, r#"&[P::Param::any("x"), P::Param::placed("w", &[P::Want::Shard(0)])]"#);
+    assert_holds(
+        "in = { w: [Shard(0)] }, out = _",
+        XW,
+        r#"&[P::Param::any("x"), P::Param::placed("w", &[P::Want::Shard(0)])]"#,
+    );
     assert_holds("in = { x: [Shard(0)] }, out = _", TWO, r#"fn f(x: &::local_map::DTensor, n: f32)"#);
     let raw = "fn f((r#type): &Tensor, W(w): &Tensor) {}";
     assert_holds("in = { type: [Shard(0)] }, out = _", raw, r#"P::Param::placed("type", &[P::Want::Shard(0)])"#);
@@ -72,7 +80,11 @@ fn on_parameters() {
         "fn f(#[place(tp: Shard(1), ..)] x: &Tensor, ctx: &Region, #[place(Shard(0))] w: &Tensor) -> Result<Tensor> {}",
         r#"&[P::Param::named("x", &[("tp", P::Want::Shard(1))], true), P::Param::named("w", &[("tp", P::Want::Shard(0))], false)]"#,
     );
-    assert_holds("axes = (dp, tp), out = _", "fn f(#[place(tp: Shard(1))] x: &Tensor) {}", "&[P::Want::Replicate, P::Want::Shard(1)]");
+    assert_holds(
+        "axes = (dp, tp), out = _",
+        "fn f(#[place(tp: Shard(1))] x: &Tensor) {}",
+        "&[P::Want::Replicate, P::Want::Shard(1)]",
+    );
 }
 
 #[test]
@@ -103,7 +115,11 @@ fn names_of_axes() {
     refused("out = _, axis = (dp)", ONE, "axis", "unknown key `axis`: did you mean `axes`?");
     // What the lists say of them is then not held against them.
     for axes in ["axes = (dp, dp)", "axes = tp", "axis", "axes"] {
-        assert_eq!(run(&format!("{axes}, in = [{{ xx: Shard(0), .. }}], out = {{ yy: Shard(0) }}"), ONE).1.len(), 1, "{axes}");
+        assert_eq!(
+            run(&format!("{axes}, in = [{{ xx: Shard(0), .. }}], out = {{ yy: Shard(0) }}"), ONE).1.len(),
+            1,
+            "{axes}"
+        );
     }
 }
 
@@ -134,7 +150,12 @@ fn placements_by_axis_name() {
 #[test]
 fn axes_that_the_attribute_does_not_know() {
     refused("axes = (dp, tp), out = { pt: Shard(0) }", ONE, "pt", "`axes` has no axis `pt`: did you mean `tp`?");
-    refused("axes = (dp, tp), out = { model: Shard(0) }", ONE, "model", "`axes` has no axis `model`: known are `dp` and `tp`");
+    refused(
+        "axes = (dp, tp), out = { model: Shard(0) }",
+        ONE,
+        "model",
+        "`axes` has no axis `model`: known are `dp` and `tp`",
+    );
     let needs = "`dp` names a mesh axis, but the attribute does not name the mesh's axes: add `axes = (dp, ..)`, with all that the \
                  entries speak of";
     refused("in = [{ dp: Shard(0), tp: Replicate }], out = { tp: Shard(0) }", ONE, "dp", needs);
@@ -189,13 +210,28 @@ fn what_rest_stands_for_in_out() {
 fn names_of_parameters() {
     refused("in = { q: [Shard(0)] }, out = _", XW, "q", "`f` has no parameter `q`: known are `x` and `w`");
     let long = "fn f(input: &Tensor) {}";
-    refused("in = { inptu: [Shard(0)] }, out = _", long, "inptu", "`f` has no parameter `inptu`: did you mean `input`?");
-    refused("grad = { inptu: [Shard(0)] }, out = _", long, "inptu", "`f` has no parameter `inptu`: did you mean `input`?");
+    refused(
+        "in = { inptu: [Shard(0)] }, out = _",
+        long,
+        "inptu",
+        "`f` has no parameter `inptu`: did you mean `input`?",
+    );
+    refused(
+        "grad = { inptu: [Shard(0)] }, out = _",
+        long,
+        "inptu",
+        "`f` has no parameter `inptu`: did you mean `input`?",
+    );
     refused("in = { q: [Shard(0)] }, out = _", "fn f(W(w): &Tensor) {}", "q", "`f` has no parameter `q`");
     refused("in = { x: [Shard(0)], x: _ }, out = _", XW, "x", "`x` is given twice in `in`");
     let method = "fn f(&self, x: &Tensor, ctx: &Region) {}";
     refused("in = { self: _ }, out = _", method, "self", "`self` takes no entry: remove it from `in`");
-    refused("in = { ctx: _ }, out = _", method, "ctx", "`ctx` is the context, which takes no entry: remove it from `in`");
+    refused(
+        "in = { ctx: _ }, out = _",
+        method,
+        "ctx",
+        "`ctx` is the context, which takes no entry: remove it from `in`",
+    );
     refused(
         "in = { x: [Shard(0)], n: [Shard(0)] }, out = _",
         TWO,
@@ -279,8 +315,8 @@ fn misuse_on_parameters() {
     refused(
         "out = [Replicate]",
         "fn f(#[place(Shard(0), Replicate)] x: &Tensor) -> Tensor {}",
-        "(Shard(0), Replicate)",
-        "this list has 2 placements, but the other has 1: every list needs one per mesh axis",
+        "[Replicate]",
+        "this list has 1 placement, but the other has 2: every list needs one per mesh axis",
     );
     refused(
         "out = _",

@@ -62,7 +62,8 @@ fn other_axes(call: &RegionCall<'_>, mesh: &DeviceMesh) -> Error {
 }
 
 fn axes_of_arguments(call: &RegionCall<'_>, mesh: &DeviceMesh) -> Error {
-    let report = Report::new(format!("{}: the mesh lacks axes that the arguments are placed on", call.spec.name)).on(mesh);
+    let report =
+        Report::new(format!("{}: the mesh lacks axes that the arguments are placed on", call.spec.name)).on(mesh);
     let missing = |handed: &Handed<'_>| -> Vec<String> {
         handed.param.wanted.iter().flat_map(|entry| entry.missing(mesh)).map(|axis| format!("`{axis}`")).collect()
     };
@@ -161,7 +162,10 @@ fn disagrees(call: &RegionCall<'_>, handed: &Handed<'_>, mesh: &DeviceMesh) -> O
         let alike = own == others || (!both_known && own.may_equal(others));
         let other = param_name(first);
         (!alike).then(|| {
-            format!("and {other} is {}: they must agree on axis `{name}`, which `..` leaves open", first.tensor.placements())
+            format!(
+                "and {other} is {}: they must agree on axis `{name}`, which `..` leaves open",
+                first.tensor.placements()
+            )
         })
     })
 }
@@ -214,8 +218,12 @@ fn refused(call: &RegionCall<'_>, mesh: &DeviceMesh, complaints: &[Complaint]) -
     });
     let first = &names[0].trim_matches('`');
     Error::Placement(match complaints.iter().map(|complaint| complaint.remedy).max() {
-        Some(Remedy::Correct) => report.advice("correct the attribute's `in`, or give a tensor and a mesh that it fits"),
-        Some(Remedy::Agree) => report.advice(format!("call {first}.reshard(..) first, so that both are placed alike there")),
+        Some(Remedy::Correct) => {
+            report.advice("correct the attribute's `in`, or give a tensor and a mesh that it fits")
+        }
+        Some(Remedy::Agree) => {
+            report.advice(format!("call {first}.reshard(..) first, so that both are placed alike there"))
+        }
         _ => report.advice(format!("add `reshard` to the attribute, or call {first}.reshard(..) first")),
     })
 }

@@ -89,14 +89,20 @@ pub(crate) fn settle(args: &mut Args, errors: &mut Errors) {
 
 /// `axes` is forgotten once, however many lists need it.
 fn need_axes(lists: &[&List], open: bool, errors: &mut Errors) {
-    let named = |list: &&List| list.names.as_ref().and_then(|names| names.first()).cloned();
-    if let Some(name) = lists.iter().find_map(named) {
-        let name_text = plain_name(&name);
+    let mut names: Vec<&Ident> = Vec::new();
+    for name in lists.iter().flat_map(|list| list.names.iter().flatten()) {
+        if !names.iter().any(|known| plain_name(known) == plain_name(name)) {
+            names.push(name);
+        }
+    }
+    if let Some(first) = names.first() {
+        let all: Vec<String> = names.iter().map(|name| plain_name(name)).collect();
         let message = format!(
-            "`{name_text}` names a mesh axis, but the attribute does not name the mesh's axes: add `axes = ({name_text}, ..)`, with \
-             all that the entries speak of"
+            "`{}` names a mesh axis, but the attribute does not say which axes the mesh has: add `axes = ({})`, in the mesh's order",
+            plain_name(first),
+            all.join(", "),
         );
-        errors.at(name.span(), message);
+        errors.at(first.span(), message);
     } else if let (true, Some(list)) = (open, lists.iter().find(|list| list.names.is_none())) {
         errors.at(list.span, OPEN);
     }

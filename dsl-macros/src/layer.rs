@@ -26,6 +26,8 @@ const NO_TENSOR: &str = "no type argument is `Tensor`, so nothing says which str
                          `impl Mlp<Tensor>` for a `struct Mlp<T = DTensor>` that derives `Distribute`";
 const NO_METHOD: &str = "this `impl` has no method: `#[local_layer]` needs one that takes `&self`";
 const RECEIVER: &str = "a layer is lent to its method: write `&self`";
+const PLACE: &str =
+    "`#[place(..)]` is for the parameters of the method that takes `&self`: this function is called as it is";
 const CFG: &str =
     "`#[cfg]` on a parameter is not available in a layer: put it on the method, and write the method twice";
 
@@ -40,7 +42,7 @@ pub(crate) fn expansion(args: TokenStream, item: TokenStream, errors: &mut Error
         }
     };
     let beside = block.layer(errors).and_then(|layer| layer.beside(&block, &mut args, errors));
-    let item = without_places(item);
+    let item = if block.places().next().is_some() { without_places(item) } else { item };
     quote!(#item #beside)
 }
 
@@ -145,6 +147,14 @@ struct Layer<'a> {
 }
 
 impl Block {
+    /// The `#[place(..)]` of all parameters, with their functions.
+    fn places(&self) -> impl Iterator<Item = (&Function, &Attribute)> {
+        self.functions.iter().flat_map(|function| {
+            let attrs = function.parameters().flat_map(|parameter| &parameter.attrs);
+            attrs.filter(|attr| attr.path().is_ident("place")).map(move |attr| (function, attr))
+        })
+    }
+
     /// Notes what makes the block unfit.
     fn layer(&self, errors: &mut Errors) -> Option<Layer<'_>> {
         if let Some(token) = &self.for_token {
@@ -154,6 +164,9 @@ impl Block {
         let tensor = tensor_argument(&self.this);
         if tensor.is_none() {
             errors.under(&self.this, NO_TENSOR);
+        }
+        for (_, attr) in self.places().filter(|(function, _)| function.sig.receiver().is_none()) {
+            errors.under(attr.path(), PLACE);
         }
         let method = self.method(errors);
         Some(Layer { method: method?, local: &self.this, tensor: tensor? })

@@ -60,7 +60,7 @@ fn by_axis(group: &Group, pieces: &[Vec<TokenTree>], errors: &mut Errors) -> Lis
         match piece.as_slice() {
             [dot, _, after @ ..] if is_rest(piece) => {
                 match after {
-                    [] if at + 1 < pieces.len() => errors.at(dot.span(), REST),
+                    [] if at + 1 < pieces.len() => errors.under(joined(&piece[..2]), REST),
                     after => drop(errors.take(nothing_after(after))),
                 }
                 list.rest = Some(dot.span());

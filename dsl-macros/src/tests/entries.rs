@@ -139,8 +139,8 @@ fn placements_by_axis_name() {
     refused("axes = (tp), out = { tp: Shrad(0) }", ONE, "Shrad", "unknown placement `Shrad`: did you mean `Shard`?");
     refused("axes = (tp), out = { tp: Shard(0) Replicate }", ONE, "Replicate", "expected `,` before `Replicate`");
     let last = "`..` comes last, and once: it stands for all other axes";
-    refused("axes = (tp), in = [{ .., tp: Shard(0) }], out = _", ONE, ".", last);
-    refused("axes = (tp), in = [{ tp: Shard(0), .., .. }], out = _", ONE, ".", last);
+    refused("axes = (tp), in = [{ .., tp: Shard(0) }], out = _", ONE, "..", last);
+    refused("axes = (tp), in = [{ tp: Shard(0), .., .. }], out = _", ONE, "..", last);
     refused("axes = (tp), in = [{ tp: Shard(0), ..x }], out = _", ONE, "x", "expected `,` before `x`");
     let empty = "empty braces place nothing: write the axes' placements, as in `{ dp: Shard(0) }`, or `_`";
     refused("axes = (tp), out = {}", ONE, "{}", empty);
@@ -156,10 +156,14 @@ fn axes_that_the_attribute_does_not_know() {
         "model",
         "`axes` has no axis `model`: known are `dp` and `tp`",
     );
-    let needs = "`dp` names a mesh axis, but the attribute does not name the mesh's axes: add `axes = (dp, ..)`, with all that the \
-                 entries speak of";
-    refused("in = [{ dp: Shard(0), tp: Replicate }], out = { tp: Shard(0) }", ONE, "dp", needs);
-    refused("out = [Shard(0)]", "fn f(#[place(dp: Shard(0), ..)] x: &Tensor) -> Tensor {}", "dp", needs);
+    let needs = |axes: &str| {
+        format!(
+            "`dp` names a mesh axis, but the attribute does not say which axes the mesh has: add `axes = ({axes})`, in the \
+             mesh's order"
+        )
+    };
+    refused("in = [{ dp: Shard(0), tp: Replicate }], out = { tp: Shard(0) }", ONE, "dp", &needs("dp, tp"));
+    refused("out = [Shard(0)]", "fn f(#[place(dp: Shard(0), ..)] x: &Tensor) -> Tensor {}", "dp", &needs("dp"));
     refused(
         "in = [{ .. }], out = [Shard(0)]",
         ONE,

@@ -216,8 +216,10 @@ fn refused(call: &RegionCall<'_>, mesh: &DeviceMesh, complaints: &[Complaint]) -
         let handed = &call.inputs[*index];
         report.offender(format!("{}: {}, {line}", param_name(handed), described(handed)))
     });
-    let first = &names[0].trim_matches('`');
-    Error::Placement(match complaints.iter().map(|complaint| complaint.remedy).max() {
+    let worst = complaints.iter().map(|complaint| complaint.remedy).max();
+    let first = complaints.iter().find(|complaint| Some(complaint.remedy) == worst);
+    let first = first.map_or_else(String::new, |complaint| param_name(&call.inputs[complaint.index]));
+    Error::Placement(match worst {
         Some(Remedy::Correct) => {
             report.advice("correct the attribute's `in`, or give a tensor and a mesh that it fits")
         }

@@ -480,3 +480,23 @@ fn dynamic_is_a_flag() {
         Ok(())
     });
 }
+
+macro_rules! doubled {
+    ($name:ident($x:ident), $axis:ident, $rest:tt) => {
+        #[local_map(axes = ($axis), in = { $x: { $axis: Shard(0), .. } }, out = $rest)]
+        fn $name($x: &Tensor) -> Result<Tensor> {
+            $x * 2.0
+        }
+    };
+}
+doubled!(doubled_along_tp(x), tp, { tp: Shard(0), .. });
+
+#[test]
+fn names_come_through_macro_rules() {
+    on_ranks(&[2], |world| {
+        let mesh = world.mesh([("tp", 2), ("pp", 1)])?;
+        let y = doubled_along_tp(&DTensor::shard(&counting(&[3]), &mesh, &[Shard(0), Replicate])?)?;
+        assert_eq!(elements(&y.full()?), [0.0, 2.0, 4.0]);
+        Ok(())
+    });
+}

@@ -1,16 +1,22 @@
 //! What the attribute says, as it was written, with a span on everything that can be wrong.
 
-use proc_macro2::Span;
+use crate::function::{plain_name, simple_name};
+use proc_macro2::{Ident, Span};
+use syn::Pat;
 
 /// The whole attribute.
 #[derive(Default)]
 pub(crate) struct Args {
-    /// `in = [..]`; absent when every distributed parameter takes any placement.
+    /// `in = [..]`, or `in = {..}`; absent when every distributed parameter takes any placement.
     pub(crate) inputs: Option<Inputs>,
-    /// `grad = [..]`; absent when every gradient is placed as the runtime's tables say.
+    /// `grad = [..]`, or `grad = {..}`; absent when every gradient is placed as the runtime's tables say.
     pub(crate) grads: Option<Inputs>,
     /// `out = ..`
     pub(crate) outputs: Option<Outputs>,
+    /// What stands on the parameters, `#[place(..)]`, with their positions among all but `self`.
+    pub(crate) places: Vec<(usize, Entry)>,
+    /// `axes = (dp, tp)`
+    pub(crate) axes: Axes,
     /// `mesh = expr`
     pub(crate) mesh: Mesh,
     /// `crate = path`
@@ -23,6 +29,54 @@ pub(crate) struct Args {
     pub(crate) check: bool,
     /// `dynamic`
     pub(crate) dynamic: bool,
+}
+
+impl Args {
+    /// Whether an entry has `..`: the function is for every mesh that has the named axes, and lists are by axis name.
+    pub(crate) fn is_open(&self) -> bool {
+        let lists = [self.input_lists(), self.output_lists(), self.grad_lists()];
+        lists.iter().flatten().any(|list| list.rest.is_some())
+    }
+
+    /// The lists of parameters: in `in`, and on them.
+    pub(crate) fn input_lists(&self) -> Vec<&List> {
+        let on_parameters = self.places.iter().map(|(_, entry)| entry);
+        placed(self.inputs.iter().flat_map(Inputs::entries).chain(on_parameters))
+    }
+
+    /// The lists of `grad`.
+    pub(crate) fn grad_lists(&self) -> Vec<&List> {
+        placed(self.grads.iter().flat_map(Inputs::entries))
+    }
+
+    /// The lists of `out`.
+    pub(crate) fn output_lists(&self) -> Vec<&List> {
+        match &self.outputs {
+            Some(Outputs::One(list)) => vec![list],
+            Some(Outputs::Each(entries)) => placed(&entries.items),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn placed<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<&'a List> {
+    let lists = entries.into_iter().filter_map(|entry| match entry {
+        Entry::Placed(list) => Some(list),
+        _ => None,
+    });
+    lists.collect()
+}
+
+/// `axes = (dp, tp)`
+#[derive(Default)]
+pub(crate) enum Axes {
+    /// Not written.
+    #[default]
+    Absent,
+    /// Written, and already reported as wrong.
+    Unreadable,
+    /// Written: at least one, each once.
+    Given(Vec<Ident>),
 }
 
 /// `mesh = expr`
@@ -43,6 +97,8 @@ pub(crate) enum Inputs {
     Unreadable,
     /// One entry per parameter that takes one.
     Each(Entries),
+    /// Entries by parameter name.
+    Named(Vec<(Ident, Entry)>),
 }
 
 /// The value of `out`.
@@ -58,11 +114,24 @@ pub(crate) enum Outputs {
 }
 
 impl Inputs {
-    /// The entry of the parameter `at`, counted among those that take one.
-    pub(crate) fn entry(&self, at: usize) -> Option<&Entry> {
+    /// The entry of the parameter `at`, counted among those that take one, which is bound by `pat`.
+    pub(crate) fn entry(&self, at: usize, pat: &Pat) -> Option<&Entry> {
         match self {
             Inputs::Each(entries) => entries.items.get(at),
+            Inputs::Named(entries) => {
+                let name = plain_name(simple_name(pat)?);
+                entries.iter().find(|(named, _)| plain_name(named) == name).map(|(_, entry)| entry)
+            }
             Inputs::Unreadable => None,
+        }
+    }
+
+    /// All entries, as they are written.
+    fn entries(&self) -> Vec<&Entry> {
+        match self {
+            Inputs::Each(entries) => entries.items.iter().collect(),
+            Inputs::Named(entries) => entries.iter().map(|(_, entry)| entry).collect(),
+            Inputs::Unreadable => Vec::new(),
         }
     }
 }
@@ -78,7 +147,7 @@ pub(crate) struct Entries {
 pub(crate) enum Entry {
     /// `_`
     Plain(Span),
-    /// `[placement, ..]`
+    /// `[placement, ..]`, or `{ axis: placement, .. }`
     Placed(List),
     /// Already reported as wrong.
     Unreadable(Span),
@@ -94,11 +163,16 @@ impl Entry {
     }
 }
 
-/// One placement per mesh axis.
+/// One placement per mesh axis, or for some axes by their names.
 pub(crate) struct List {
-    /// The brackets.
+    /// The brackets, or braces.
     pub(crate) span: Span,
     pub(crate) placements: Vec<Written>,
+    /// The axes of the placements, one each, where they go by name. Once the attribute is read, they do only where a `..` makes it
+    /// open, or where something was wrong.
+    pub(crate) names: Option<Vec<Ident>>,
+    /// `..`: other axes stay as they are.
+    pub(crate) rest: Option<Span>,
     /// `on expr` behind it: the output lives on another mesh.
     pub(crate) on: Option<Box<syn::Expr>>,
 }
@@ -113,6 +187,14 @@ impl std::ops::Deref for Written {
     type Target = Placement;
     fn deref(&self) -> &Placement {
         &self.placement
+    }
+}
+
+impl List {
+    /// Whether it says something of the axis.
+    pub(crate) fn is_for(&self, axis: &Ident) -> bool {
+        let axis = plain_name(axis);
+        self.names.iter().flatten().any(|name| plain_name(name) == axis)
     }
 }
 

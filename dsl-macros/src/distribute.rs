@@ -100,7 +100,7 @@ impl<'a> Part<'a> {
         }
         let mut group = Group::new(Delimiter::Parenthesis, list.tokens.clone());
         group.set_span(list.delimiter.span().join());
-        let list = placement::list(&group, errors);
+        let list = placement::either(&group, errors);
         if self.list.replace(list).is_some() {
             errors.under(attr.path(), format!("`#[place(..)]` is given twice for `{}`", self.name()));
         }
@@ -317,10 +317,7 @@ fn here(field: &Part) -> Span {
 fn param(field: &Part, private: &TokenStream) -> TokenStream {
     let name = field.name();
     match &field.list {
-        Some(list) => {
-            let wants = table::wants(list, private);
-            quote!(#private::Param::placed(#name, #wants))
-        }
+        Some(list) => table::placed(&name, list, private),
         None => quote!(#private::Param::any(#name)),
     }
 }

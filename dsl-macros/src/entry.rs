@@ -1,41 +1,109 @@
 //! The values of `in`, `grad` and `out`: lists of entries.
 
-use crate::ast::{Entries, Entry, Inputs, List, Outputs};
+use crate::ast::{Args, Entries, Entry, Inputs, List, Outputs};
 use crate::errors::Errors;
-use crate::placement;
-use crate::tokens::{is_word, nothing_after, pieces};
-use proc_macro2::{Delimiter, Group, Punct, Spacing, Span, TokenTree};
+use crate::function::Function;
+use crate::tokens::{is_punct, is_word, nothing_after, pieces};
+use crate::{axes, place, placement};
+use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 use syn::{Error, Expr, Result};
 
+const REST: &str = "`..` is for axes: parameters that are not named here take any placements";
 const TUPLE: &str = "tuple entries are not available yet: take, or return, the tensors one by one";
 const NEEDS_MESH: &str = "`on` needs the mesh that the output lives on, as in `[Shard(0)] on mesh`";
 const ON_INPUT: &str = "`on` is for `out`: the inputs of a region live on its own mesh";
 const ON_GRADIENT: &str = "`entry on expr` is not available in `grad`: a gradient lives on the mesh of its parameter";
 const ON_PLAIN: &str = "only an entry with placements can live on a mesh, as in `[Shard(0)] on mesh`";
+const ON_MAP: &str = "on another mesh an output is placed by a list, with one placement per axis of that mesh, as in `[Shard(0)] on mesh`";
 const ON_ALL: &str = "`on` belongs to one entry: write `[[Shard(0)] on mesh, [Replicate]]`";
+
+/// Adds what stands on the parameters, and brings all entries into the order of `axes`.
+pub(crate) fn complete(args: &mut Args, function: &Function, errors: &mut Errors) {
+    place::on_parameters(args, function, errors);
+    axes::settle(args, errors);
+}
 
 /// Reads the value of `key`, which is `in` or `grad`.
 pub(crate) fn inputs(value: &[TokenTree], key: &str, errors: &mut Errors) -> Inputs {
     match value {
         [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Bracket => {
             errors.take(ends(rest, of_inputs(key)));
-            Inputs::Each(entries(group, key, errors))
+            input_list(group, key, errors)
+        }
+        [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Brace => {
+            errors.take(ends(rest, of_inputs(key)));
+            Inputs::Named(named(group, key, errors))
         }
         [first, ..] => {
-            errors.at(first.span(), wrong_inputs(first, key));
+            let message = format!("`{key}` is a list with one entry per parameter, as in `{key} = [[Shard(0)], _]`");
+            errors.at(first.span(), message);
             Inputs::Unreadable
         }
         [] => Inputs::Unreadable,
     }
 }
 
-fn wrong_inputs(first: &TokenTree, key: &str) -> String {
-    match delimiter(first) {
-        Some(Delimiter::Brace) => format!(
-            "entries by parameter name are not available yet: write one entry per parameter, in their order, as in \
-             `{key} = [[Shard(0)], _]`"
-        ),
-        _ => format!("`{key}` is a list with one entry per parameter, as in `{key} = [[Shard(0)], _]`"),
+/// Entries by position; names in brackets were meant for braces.
+fn input_list(group: &Group, key: &str, errors: &mut Errors) -> Inputs {
+    let pieces = pieces(group, &mut Errors::default());
+    let Some([name, _, value @ ..]) = pieces.first().map(Vec::as_slice).filter(|first| placement::is_by_axis(first))
+    else {
+        return Inputs::Each(entries(group, key, errors));
+    };
+    match value.first().is_some_and(is_entry) {
+        true => {
+            let message =
+                format!("entries by parameter name stand in braces, as in `{key} = {{ {name}: [Shard(0)] }}`");
+            errors.at(name.span(), message);
+            Inputs::Named(named(group, key, errors))
+        }
+        false => {
+            let message = format!(
+                "placements by axis name stand in braces of their own, one for each parameter: `{key} = [{{ {name}: Shard(0) }}]`"
+            );
+            errors.at(name.span(), message);
+            Inputs::Unreadable
+        }
+    }
+}
+
+/// Reads `{ parameter: entry, .. }`.
+fn named(group: &Group, key: &str, errors: &mut Errors) -> Vec<(Ident, Entry)> {
+    let mut entries = Vec::new();
+    for piece in pieces(group, errors) {
+        match piece.as_slice() {
+            [TokenTree::Ident(name), _, value @ ..] if placement::is_by_axis(&piece) => {
+                entries.push((name.clone(), named_entry(name, value, key, errors)));
+            }
+            [dot, ..] if is_punct(dot, '.') => errors.at(dot.span(), REST),
+            piece => {
+                let message = format!(
+                    "in the braces of `{key}` every entry has the name of its parameter, as in `{key} = {{ x: [Shard(0)] }}`"
+                );
+                errors.under(piece.iter().cloned().collect::<TokenStream>(), message);
+            }
+        }
+    }
+    entries
+}
+
+fn named_entry(name: &Ident, value: &[TokenTree], key: &str, errors: &mut Errors) -> Entry {
+    match value {
+        [] => {
+            errors.at(name.span(), format!("`{name}` needs an entry, as in `{name}: [Shard(0)]`"));
+            Entry::Unreadable(name.span())
+        }
+        [TokenTree::Ident(placement), ..] if is_placement(placement) => {
+            let written: String = value.iter().map(ToString::to_string).collect();
+            let tokens: TokenStream = value.iter().cloned().collect();
+            let message = format!(
+                "this placement needs a list of its own, `{name}: [{written}]` for a parameter `{name}`: by axis name, write \
+                 `{key} = [{{ {name}: {written} }}]`"
+            );
+            errors.under(tokens, message);
+            Entry::Unreadable(placement.span())
+        }
+        value => entry(value, key, errors),
     }
 }
 
@@ -49,6 +117,10 @@ pub(crate) fn outputs(value: &[TokenTree], errors: &mut Errors) -> Outputs {
         [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Bracket => {
             output_list(group, rest, errors)
         }
+        [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Brace => {
+            errors.take(ends(rest, ON_MAP));
+            Outputs::One(placement::map(group, errors))
+        }
         [first, ..] => {
             errors.at(first.span(), wrong_outputs(first));
             Outputs::Unreadable
@@ -59,7 +131,6 @@ pub(crate) fn outputs(value: &[TokenTree], errors: &mut Errors) -> Outputs {
 
 fn wrong_outputs(first: &TokenTree) -> &'static str {
     match delimiter(first) {
-        Some(Delimiter::Brace) => placement::BY_AXIS,
         Some(Delimiter::Parenthesis) => "write one entry per output in brackets, as in `out = [[Shard(0)], _]`",
         _ => "`out` is a list with one placement per mesh axis, as in `out = [Shard(0)]`, or `_`",
     }
@@ -148,6 +219,10 @@ fn entry(piece: &[TokenTree], key: &str, errors: &mut Errors) -> Entry {
             errors.take(ends(rest, of_inputs(key)));
             Entry::Placed(placement::list(group, errors))
         }
+        [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Brace => {
+            errors.take(ends(rest, if key == "out" { ON_MAP } else { of_inputs(key) }));
+            Entry::Placed(placement::map(group, errors))
+        }
         _ => {
             let error = wrong_entry(piece, key);
             let span = error.span();
@@ -162,9 +237,7 @@ fn wrong_entry(piece: &[TokenTree], key: &str) -> Error {
         return Error::new(Span::call_site(), "expected an entry");
     };
     let message = match (first, delimiter(first)) {
-        (_, Some(Delimiter::Brace)) => placement::BY_AXIS.into(),
         (_, Some(Delimiter::Parenthesis)) => TUPLE.into(),
-        _ if placement::is_by_axis(piece) => placement::BY_AXIS.into(),
         (TokenTree::Ident(name), _) if is_placement(name) => bare_placement(piece, key),
         _ => format!("expected an entry of `{key}`: `_`, or a list of placements such as `[Shard(0)]`"),
     };

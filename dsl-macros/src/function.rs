@@ -46,6 +46,15 @@ pub(crate) fn parameter_name(pat: &Pat) -> String {
     }
 }
 
+/// The only name that a pattern binds, if it is no more than a name.
+pub(crate) fn simple_name(pat: &Pat) -> Option<&Ident> {
+    match pat {
+        Pat::Ident(pat) if pat.subpat.is_none() => Some(&pat.ident),
+        Pat::Paren(pat) => simple_name(&pat.pat),
+        _ => None,
+    }
+}
+
 /// The text of `tokens` without the spaces that printing tokens leaves everywhere.
 pub(crate) fn compact(tokens: impl ToTokens) -> String {
     let text = tokens.to_token_stream().to_string();
@@ -53,7 +62,8 @@ pub(crate) fn compact(tokens: impl ToTokens) -> String {
     tight.iter().fold(text, |text, spaced| text.replace(spaced, spaced.trim()))
 }
 
-fn plain_name(ident: &Ident) -> String {
+/// The name without `r#`.
+pub(crate) fn plain_name(ident: &Ident) -> String {
     ident.to_string().trim_start_matches("r#").to_owned()
 }
 

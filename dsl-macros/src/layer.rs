@@ -8,7 +8,7 @@ use crate::errors::Errors;
 use crate::function::{Body, Function, compact};
 use crate::model::Region;
 use crate::tokens::{is_punct, is_word, located, replaced};
-use crate::{check, expand, parse, types};
+use crate::{check, entry, expand, parse, types};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream, Parser};
@@ -26,12 +26,14 @@ const NO_TENSOR: &str = "no type argument is `Tensor`, so nothing says which str
                          `impl Mlp<Tensor>` for a `struct Mlp<T = DTensor>` that derives `Distribute`";
 const NO_METHOD: &str = "this `impl` has no method: `#[local_layer]` needs one that takes `&self`";
 const RECEIVER: &str = "a layer is lent to its method: write `&self`";
+const PLACE: &str =
+    "`#[place(..)]` is for the parameters of the method that takes `&self`: this function is called as it is";
 const CFG: &str =
     "`#[cfg]` on a parameter is not available in a layer: put it on the method, and write the method twice";
 
 /// Expands the attribute: the item, and the `impl` of the distributed struct.
 pub(crate) fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> TokenStream {
-    let args = parse::args(args, errors);
+    let mut args = parse::args(args, errors);
     let block: Block = match syn::parse2(item.clone()) {
         Ok(block) => block,
         Err(error) => {
@@ -39,8 +41,45 @@ pub(crate) fn expansion(args: TokenStream, item: TokenStream, errors: &mut Error
             return item;
         }
     };
-    let beside = block.layer(errors).and_then(|layer| layer.beside(&block, &args, errors));
+    let beside = block.layer(errors).and_then(|layer| layer.beside(&block, &mut args, errors));
+    let item = if block.places().next().is_some() { without_places(item) } else { item };
     quote!(#item #beside)
+}
+
+/// The item without the `#[place(..)]` of its functions' parameters, which nothing else expands.
+fn without_places(item: TokenStream) -> TokenStream {
+    within(item, Delimiter::Brace, &|block| within(block, Delimiter::Parenthesis, &stripped))
+}
+
+/// The tokens with the inside of every such group at the top changed.
+fn within(tokens: TokenStream, delimiter: Delimiter, change: &dyn Fn(TokenStream) -> TokenStream) -> TokenStream {
+    let changed = tokens.into_iter().map(|tree| match tree {
+        TokenTree::Group(group) if group.delimiter() == delimiter => {
+            let mut inner = Group::new(delimiter, change(group.stream()));
+            inner.set_span(group.span());
+            TokenTree::Group(inner)
+        }
+        tree => tree,
+    });
+    changed.collect()
+}
+
+fn stripped(parameters: TokenStream) -> TokenStream {
+    let mut rest: Vec<TokenTree> = parameters.into_iter().collect();
+    while let Some(at) = rest.windows(2).position(|pair| is_punct(&pair[0], '#') && is_place(&pair[1])) {
+        rest.drain(at..at + 2);
+    }
+    rest.into_iter().collect()
+}
+
+/// `[place(..)]`
+fn is_place(tree: &TokenTree) -> bool {
+    match tree {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
+            group.stream().into_iter().next().is_some_and(|first| is_word(&first, "place"))
+        }
+        _ => false,
+    }
 }
 
 /// An `impl` block as its author wrote it.
@@ -108,6 +147,14 @@ struct Layer<'a> {
 }
 
 impl Block {
+    /// The `#[place(..)]` of all parameters, with their functions.
+    fn places(&self) -> impl Iterator<Item = (&Function, &Attribute)> {
+        self.functions.iter().flat_map(|function| {
+            let attrs = function.parameters().flat_map(|parameter| &parameter.attrs);
+            attrs.filter(|attr| attr.path().is_ident("place")).map(move |attr| (function, attr))
+        })
+    }
+
     /// Notes what makes the block unfit.
     fn layer(&self, errors: &mut Errors) -> Option<Layer<'_>> {
         if let Some(token) = &self.for_token {
@@ -117,6 +164,9 @@ impl Block {
         let tensor = tensor_argument(&self.this);
         if tensor.is_none() {
             errors.under(&self.this, NO_TENSOR);
+        }
+        for (_, attr) in self.places().filter(|(function, _)| function.sig.receiver().is_none()) {
+            errors.under(attr.path(), PLACE);
         }
         let method = self.method(errors);
         Some(Layer { method: method?, local: &self.this, tensor: tensor? })
@@ -174,8 +224,9 @@ fn arguments(this: &Type) -> Option<&syn::AngleBracketedGenericArguments> {
 
 impl Layer<'_> {
     /// The `impl` of the struct over distributed tensors.
-    fn beside(&self, block: &Block, args: &Args, errors: &mut Errors) -> Option<TokenStream> {
+    fn beside(&self, block: &Block, args: &mut Args, errors: &mut Errors) -> Option<TokenStream> {
         let function = self.forwarding(errors);
+        entry::complete(args, &function, errors);
         let region = Region::of_layer(args, &function, self.local);
         check::all(&region, errors);
         if !expand::is_possible(&region) {

@@ -9,7 +9,8 @@
 //!
 //! A dim that counts from the end, or whose pieces are ragged, is known at run time only.
 
-use crate::ast::{List, Op, Placement};
+use crate::ast::{Axes, List, Op, Placement};
+use crate::function::plain_name;
 use crate::model::{Label, Labels, Parameter, Region, Role};
 use crate::tokens::located;
 use crate::types;
@@ -20,6 +21,8 @@ use syn::{Type, TypeReference};
 
 /// The most mesh axes of a layout.
 const MOST_AXES: usize = 4;
+/// The most letters of the name of an axis in a message.
+const MOST_LETTERS: usize = 8;
 
 /// The type that the wrapper gives the parameter.
 pub(crate) fn parameter(region: &Region, parameter: &Parameter, krate: &TokenStream) -> Type {
@@ -66,7 +69,7 @@ fn lone(ty: &Type, krate: &TokenStream, argument: &TokenStream) -> Option<Type> 
 fn bounds(region: &Region, parameter: &Parameter, krate: &TokenStream) -> Option<TokenStream> {
     let list = match parameter.role {
         Role::Any => return Some(named("Layout", krate, parameter.written.ty.span())),
-        Role::Placed(list) if is_short(list) => list,
+        Role::Placed(list) if is_layout(list) => list,
         _ => return None,
     };
     let axes = axes(list, krate);
@@ -74,7 +77,8 @@ fn bounds(region: &Region, parameter: &Parameter, krate: &TokenStream) -> Option
     let each = each.filter(|_| !region.args.reshard).filter_map(|(axis, written)| {
         let here = within(written.span);
         let wanted = placement(written, written.span, krate)?;
-        let (name, at) = (axis_name(axis, krate, written.span), Literal::usize_unsuffixed(axis));
+        let name = axis_name(&region.args.axes, axis, krate, written.span);
+        let at = Literal::usize_unsuffixed(axis);
         let (of, placed) = (named("AxisOf", krate, written.span), named("Placed", krate, written.span));
         Some(quote_spanned!(here=> + #of<#at, Placement: #placed<#wanted, #name>>))
     });
@@ -89,7 +93,7 @@ fn axes(list: &List, krate: &TokenStream) -> TokenStream {
 
 /// The layout of a result of type `ty` with this list, if the compiler can be told one: `(Shard<0>, Replicate)`.
 pub(crate) fn result(region: &Region, list: Option<&List>, ty: &Type, krate: &TokenStream) -> Option<TokenStream> {
-    let list = list.filter(|list| !is_dynamic(region) && is_short(list) && types::is_tensor(ty))?;
+    let list = list.filter(|list| !is_dynamic(region) && is_layout(list) && types::is_tensor(ty))?;
     Some(tuple(list, krate, ty.span()))
 }
 
@@ -97,7 +101,7 @@ pub(crate) fn result(region: &Region, list: Option<&List>, ty: &Type, krate: &To
 pub(crate) fn of_alias(region: &Region, list: Option<&List>, ty: &Type, krate: &TokenStream) -> Option<TokenStream> {
     match types::first_argument(ty).filter(|shown| types::mentions_tensor(shown)) {
         Some(shown) => result(region, list, shown, krate),
-        None => list.filter(|list| !is_dynamic(region) && is_short(list)).map(|list| tuple(list, krate, ty.span())),
+        None => list.filter(|list| !is_dynamic(region) && is_layout(list)).map(|list| tuple(list, krate, ty.span())),
     }
 }
 
@@ -110,9 +114,9 @@ fn tuple(list: &List, krate: &TokenStream, span: Span) -> TokenStream {
     quote_spanned!(here=> (#(#placements,)*))
 }
 
-/// Whether a layout can be as long.
-fn is_short(list: &List) -> bool {
-    (1..=MOST_AXES).contains(&list.placements.len())
+/// Whether the list is known to be all that a mesh has: placements by axis name are found in the mesh of a call. And layouts have so many axes.
+fn is_layout(list: &List) -> bool {
+    list.names.is_none() && (1..=MOST_AXES).contains(&list.placements.len())
 }
 
 /// The placement as a type; `None` if it is known at run time only.
@@ -132,11 +136,14 @@ fn placement(placement: &Placement, span: Span, krate: &TokenStream) -> Option<T
     }
 }
 
-/// `Axis<'0'>`
-fn axis_name(axis: usize, krate: &TokenStream, span: Span) -> TokenStream {
+/// `Axis<'d', 'p'>`, or `Axis<'0'>` for an axis without a name.
+fn axis_name(axes: &Axes, axis: usize, krate: &TokenStream, span: Span) -> TokenStream {
     let name = known("Axis", krate, span);
-    let letters = axis.to_string();
-    let letters = letters.chars().map(Literal::character);
+    let letters = match axes {
+        Axes::Given(names) => names.get(axis).map_or_else(|| axis.to_string(), plain_name),
+        Axes::Absent | Axes::Unreadable => axis.to_string(),
+    };
+    let letters = letters.chars().take(MOST_LETTERS).map(Literal::character);
     quote_spanned!(within(span)=> #name<#(#letters),*>)
 }
 

@@ -1,7 +1,7 @@
 //! The macros of the crate `local-map`, which re-exports them: depend on that one.
 //!
 //! One expansion of `#[local_map]` goes through five steps, each in files of its own: the attribute is read (`parse`, `entry`,
-//! `placement`, into `ast`), put beside the function (`function`, `types`, into `model`), held against every rule
+//! `placement`, `place`, `axes`, into `ast`), put beside the function (`function`, `types`, into `model`), held against every rule
 //! (`check`), and written as a wrapper (`binding`, `expand`, `signature`, `table`). A step never stops at a mistake: it notes it and
 //! goes on with its best guess, so that all mistakes appear at once and the rest of the file still compiles.
 //!
@@ -9,6 +9,7 @@
 //! reads placements, checks and writes them by the same code.
 
 mod ast;
+mod axes;
 mod binding;
 mod check;
 mod distribute;
@@ -20,6 +21,7 @@ mod layer;
 mod layout;
 mod model;
 mod parse;
+mod place;
 mod placement;
 mod signature;
 mod suggest;
@@ -56,20 +58,39 @@ use quote::quote;
 /// |---|---|
 /// | `out = ..` | required: how the results are placed |
 /// | `in = [entry, ..]` | one entry per parameter, in order, `self` and the context not counted; omitted: every tensor is distributed, with any placements |
-/// | `grad = [entry, ..]` | how the gradients that the body computes are placed: one entry per parameter as in `in`; omitted: all by default |
+/// | `in = { x: entry, .. }` | entries by parameter name; tensors that are not named are distributed, with any placements |
+/// | `grad = [entry, ..]`, `grad = { x: entry, .. }` | how the gradients that the body computes are placed: entries as in `in`; omitted: all by default |
+/// | `axes = (dp, tp)` | the names and the order of the mesh axes that the entries speak of, 4 at most; needed for entries by axis |
 /// | `mesh = expr` | the mesh, required where no parameter is distributed; an expression over the wrapper's parameters, such as `mesh` or `self.mesh` |
 /// | `reshard` | arguments that are placed otherwise are resharded; without the flag they are an error |
 /// | `recompute` | what the body keeps for its gradient is dropped when it has returned, and backward runs the body again: less memory, more time |
 /// | `check` | the results are verified, by communication: shapes fit and replicas are bitwise equal |
+/// | `dynamic` | placements are checked when the function is called, never by the types of tensors |
 /// | `crate = path` | where `local_map` is found, when it is renamed |
 ///
 /// # Entries
 ///
-/// An entry is `_` or a list with one placement per mesh axis. All lists of one attribute have the same length.
+/// | written | meaning |
+/// |---|---|
+/// | `_` | not distributed |
+/// | `[placement, ..]` | one placement per mesh axis, in order; all lists of one attribute have the same length |
+/// | `{ axis: placement }` | by axis name, in any order; `Replicate` on the axes that are not named |
+/// | `{ axis: placement, .. }` | by axis name; what is not named stays as it is, see [below](#other-axes) |
 ///
 /// In `in`, `_` passes the argument through as it is. A list needs a parameter that can be distributed: `Tensor`,
 /// `&Tensor`, `&[Tensor]`, `Vec<Tensor>`, or `Option<T>` or `[T; N]` of one of these. `Tensor` is any path that ends so.
 /// Every tensor of one parameter must be placed as its list says.
+///
+/// By parameter name, and on the parameters themselves (`#[place(..)]` holds an entry without its brackets, or `_`), entries say the
+/// same. A parameter has one entry: in `in`, or on it.
+///
+/// ```text
+/// #[local_map(in = { w: [Replicate], scale: _ }, out = [Shard(0)])]       // `x` may have any placements
+/// fn scaled(x: &Tensor, w: &Tensor, scale: &Tensor) -> Result<Tensor>
+///
+/// #[local_map(axes = (dp, tp), out = { dp: Shard(0), tp: Partial })]
+/// fn product(#[place(dp: Shard(0), tp: Shard(1))] x: &Tensor, #[place(tp: Shard(0))] w: &Tensor) -> Result<Tensor>
+/// ```
 ///
 /// `out` is one list, or entries in a list, one per element of a returned tuple (of 8 at most):
 ///
@@ -93,6 +114,28 @@ use quote::quote;
 /// | `Shard(n)` | `Shard(n)` |
 /// | `Replicate` | `Partial(Sum)`; `Replicate` on an axis where all inputs and outputs are `Replicate`, if there is no context |
 /// | `Partial(Sum)`, `Partial(Avg)` | `Replicate` |
+///
+/// # Other axes
+///
+/// With `axes` and without `..`, the mesh of a call has exactly these axes, in this order. With `..` in any entry, the function is
+/// for every mesh that has the axes of `axes`, in any order and among any others. So a function is written once, for the axis that
+/// it is about:
+///
+/// ```text
+/// #[local_map(
+///     axes = (tp),
+///     in = { x: { tp: Replicate, .. }, up: [Shard(1)], down: [Shard(0)] },
+///     out = { tp: Partial, .. },
+/// )]
+/// fn mlp(x: &Tensor, up: &Tensor, down: &Tensor) -> Result<Tensor>   // on meshes (tp), (dp, tp), (pp, dp, tp), ..
+/// ```
+///
+/// | entry | on the axes that it does not name |
+/// |---|---|
+/// | with `..` in `in` | any placements, but the same as those of all other arguments with `..`; `reshard` leaves them as they are |
+/// | with `..` in `out` | the placements of the arguments with `..` |
+/// | with `..` in `grad` | as by default |
+/// | without `..`, or a list (in the order of `axes`) | `Replicate` |
 ///
 /// # Placements
 ///
@@ -217,7 +260,8 @@ use quote::quote;
 /// When the program is compiled, all at once and each on the token that is wrong:
 ///
 /// * words: unknown keys, placements, ops; flags with a value; keys without one or given twice; what is not available yet;
-/// * lists: lengths that differ, ops that do not commute, `ragged` outside `out`, a `grad` that is no sum;
+/// * names: axes that `axes` does not have, parameters that the function does not have, either of them twice;
+/// * lists: lengths that differ, `..` in `out` that no argument explains, ops that do not commute, `ragged` outside `out`, a `grad` that is no sum;
 /// * `in` and `grad` against the parameters: too few entries or too many, a list for what cannot be distributed;
 /// * `out` against the result: missing, too few entries or too many, a list for what is no tensor; no mesh to be had;
 /// * the function: not a function, `async`, a second context, or borrowing what `recompute` must keep.
@@ -229,8 +273,8 @@ use quote::quote;
 ///
 /// | variant | what happened |
 /// |---|---|
-/// | `Mesh` | the arguments live on different meshes, or nothing gives one, or a result's has ranks outside; before anything is communicated |
-/// | `Placement` | arguments are not placed as `in` says, all of them in one message; a result cannot be placed, or differentiated, as `out` says; `check` found a difference |
+/// | `Mesh` | the arguments live on different meshes, or nothing gives one, or it does not have the axes of `axes`, or a result's has ranks outside; before anything is communicated |
+/// | `Placement` | arguments are not placed as `in` says, or not alike where `..` leaves axes open, all of them in one message; a result cannot be placed, or differentiated, as `out` says; `check` found a difference |
 /// | `Shape` | the length of a result is not decided by the inputs: write `ragged`; a gradient does not fit |
 /// | `Absent` | a plain value is asked for outside the mesh |
 /// | `Unsupported` | what needs a gradient has none, or the body failed when it ran again |
@@ -332,8 +376,8 @@ pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream)
 /// struct Mlp<T = DTensor> {
 ///     #[place(Shard(1))]
 ///     up: T,                  // one placement per mesh axis, as in an entry of `in`
-///     #[place(Shard(0))]
-///     bias: Option<T>,
+///     #[place(tp: Shard(0))]
+///     bias: Option<T>,        // by axis name: `Replicate` on the other axes of the mesh
 ///     scale: T,               // any placements
 ///     inner: Block<T>,        // another struct that derives `Distribute`
 ///     blocks: Vec<Block<T>>,
@@ -349,6 +393,7 @@ pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream)
 /// | written | meaning |
 /// |---|---|
 /// | `#[place(placement, ..)]` on a field | regions need its tensors placed so: the field is `T`, or `Option`s and `Vec`s of it |
+/// | `#[place(axis: placement, ..)]` | the same by the names of the mesh's axes; others are `Replicate`, or, behind `..`, as those of the arguments with `..` |
 /// | `#[local_map(crate = path)]` on the struct, below the derive | where `local_map` is found, when it is renamed |
 ///
 /// # Structs
@@ -412,7 +457,8 @@ fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> Token
             return item;
         }
     };
-    let args = parse::args(args, errors);
+    let mut args = parse::args(args, errors);
+    entry::complete(&mut args, &function, errors);
     let region = model::Region::new(&args, &function);
     check::all(&region, errors);
     if expand::is_possible(&region) { expand::wrapper(&region) } else { item }

@@ -25,7 +25,7 @@ pub(crate) struct Region<'a> {
 pub(crate) struct Parameter<'a> {
     pub(crate) written: &'a PatType,
     pub(crate) class: Class,
-    /// In `in`.
+    /// In `in`, or on it.
     pub(crate) entry: Option<&'a Entry>,
     /// In `grad`.
     pub(crate) grad: Option<&'a Entry>,
@@ -189,21 +189,22 @@ impl Parameter<'_> {
 
 fn parameters<'a>(args: &'a Args, function: &'a Function) -> Vec<Parameter<'a>> {
     let mut at = 0;
-    let parameters = function.parameters().map(|written| match types::context(&written.ty) {
+    let parameters = function.parameters().enumerate().map(|(position, written)| match types::context(&written.ty) {
         Some(_) => Parameter { written, class: Class::Other, entry: None, grad: None, role: Role::Context },
         None => {
             at += 1;
-            parameter(args, at - 1, written)
+            parameter(args, position, at - 1, written)
         }
     });
     parameters.collect()
 }
 
-/// The parameter whose entries are the ones `at`.
-fn parameter<'a>(args: &'a Args, at: usize, written: &'a PatType) -> Parameter<'a> {
+/// The parameter at `position`, which is the one `at` among those that take an entry.
+fn parameter<'a>(args: &'a Args, position: usize, at: usize, written: &'a PatType) -> Parameter<'a> {
     let class = types::class(&written.ty);
-    let entry = args.inputs.as_ref().and_then(|inputs| inputs.entry(at));
-    let grad = args.grads.as_ref().and_then(|grads| grads.entry(at));
+    let place = args.places.iter().find(|(placed, _)| *placed == position).map(|(_, entry)| entry);
+    let entry = place.or_else(|| args.inputs.as_ref()?.entry(at, &written.pat));
+    let grad = args.grads.as_ref().and_then(|grads| grads.entry(at, &written.pat));
     let role = match (class, entry) {
         (Class::Distributed, Some(Entry::Placed(list))) => Role::Placed(list),
         (Class::Distributed, None | Some(Entry::Unreadable(_))) => Role::Any,

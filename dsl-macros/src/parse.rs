@@ -1,9 +1,9 @@
 //! The attribute's keys and flags.
 
-use crate::ast::{Args, Mesh, Outputs};
+use crate::ast::{Args, Axes, Mesh, Outputs};
 use crate::errors::Errors;
 use crate::tokens::visible;
-use crate::{entry, placement, suggest};
+use crate::{axes, entry, placement, suggest};
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::quote;
 use syn::Token;
@@ -11,12 +11,9 @@ use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 
-const KEYS: [&str; 9] = ["in", "out", "grad", "mesh", "reshard", "recompute", "check", "dynamic", "crate"];
+const KEYS: [&str; 10] = ["in", "out", "grad", "axes", "mesh", "reshard", "recompute", "check", "dynamic", "crate"];
 /// Keys that take a value, so that a misspelt one can be read as what it was meant to be.
-const WITH_VALUE: [&str; 5] = ["in", "out", "grad", "mesh", "crate"];
-/// Keys that are not available yet, and what to do instead.
-const LATER: [(&str, &str); 1] =
-    [("axes", "leave it out and write one placement per mesh axis in every list, in the mesh's order")];
+const WITH_VALUE: [&str; 6] = ["in", "out", "grad", "axes", "mesh", "crate"];
 
 /// Reads the attribute. What cannot be read is noted in `errors` and left out.
 pub(crate) fn args(tokens: TokenStream, errors: &mut Errors) -> Args {
@@ -77,6 +74,10 @@ impl Reader<'_, '_> {
                 let value = self.value(key, "[Shard(0)]");
                 self.args.outputs = Some(entry::outputs(&value, self.errors));
             }
+            "axes" => {
+                let value = self.value(key, "(dp, tp)");
+                self.args.axes = axes::axes(&value, self.errors);
+            }
             "mesh" => self.args.mesh = self.mesh(key),
             "crate" => self.args.krate = self.krate(key),
             "reshard" => self.args.reshard = self.flag(key),
@@ -97,6 +98,8 @@ impl Reader<'_, '_> {
             self.known(&Ident::new(meant, key.span()), meant);
         } else if meant == "out" {
             self.args.outputs = Some(Outputs::Unreadable);
+        } else if meant == "axes" {
+            self.args.axes = Axes::Unreadable;
         }
     }
 
@@ -193,9 +196,6 @@ impl Reader<'_, '_> {
 }
 
 fn unknown(name: &str) -> String {
-    if let Some((_, instead)) = LATER.iter().find(|(later, _)| *later == name) {
-        return format!("`{name}` is not available yet: {instead}");
-    }
     if placement::NAMES.contains(&name) {
         return format!("`{name}` is a placement: write it in `in` or `out`, as in `out = [Shard(0)]`");
     }

@@ -1,4 +1,4 @@
-//! One placement: `Shard(n)`, `Shard(n, ragged)`, `Replicate`, `Partial`, `Partial(op)`.
+//! One placement, `Shard(n)`, `Shard(n, ragged)`, `Replicate`, `Partial`, `Partial(op)`, and lists of them by position or by axis.
 
 use crate::ast::{List, Op, Placement, Written};
 use crate::errors::Errors;
@@ -11,16 +11,90 @@ use syn::{Error, Result};
 /// The names that start a placement.
 pub(crate) const NAMES: [&str; 3] = ["Shard", "Replicate", "Partial"];
 
-/// What to do instead of writing `dp: Shard(0)`.
-pub(crate) const BY_AXIS: &str = "placements by axis name are not available yet: write one placement per mesh axis, in \
-                                  the mesh's order, as in `[Shard(0), Replicate]`";
+/// What to do instead of writing `dp: Shard(0)`, or `..`, among placements by position.
+const BY_AXIS: &str = "placements by axis name, and `..`, stand in braces, as in `{ dp: Shard(0), .. }`: brackets hold one placement per mesh axis";
+const AXIS: &str = "in braces every placement has the name of its axis, as in `{ dp: Shard(0) }`: brackets hold one placement per \
+                    mesh axis, in order";
+const EMPTY: &str = "empty braces place nothing: write the axes' placements, as in `{ dp: Shard(0) }`, or `_`";
+const REST: &str = "`..` comes last, and once: it stands for all other axes";
 
 const FORMS: &str = "`Shard(n)`, `Replicate`, `Partial` or `Partial(op)`";
 
 /// Reads `[placement, ..]`.
 pub(crate) fn list(group: &Group, errors: &mut Errors) -> List {
-    let placements = pieces(group, errors).iter().map(|piece| placement(piece, errors)).collect();
-    List { span: group.span(), placements, on: None }
+    let pieces = pieces(group, errors);
+    if let Some(first) = pieces.iter().find(|piece| is_named(piece)).and_then(|piece| piece.first()) {
+        errors.at(first.span(), BY_AXIS);
+        return by_axis(group, &pieces, &mut Errors::default());
+    }
+    by_position(group, &pieces, errors)
+}
+
+/// Reads `{ axis: placement, .. }`.
+pub(crate) fn map(group: &Group, errors: &mut Errors) -> List {
+    let before = errors.count();
+    let pieces = pieces(group, errors);
+    if pieces.is_empty() && errors.count() == before {
+        errors.at(group.span(), EMPTY);
+    }
+    by_axis(group, &pieces, errors)
+}
+
+/// Reads either, from the parentheses of `#[place(..)]`.
+pub(crate) fn either(group: &Group, errors: &mut Errors) -> List {
+    let pieces = pieces(group, errors);
+    match pieces.iter().any(|piece| is_named(piece)) {
+        true => by_axis(group, &pieces, errors),
+        false => by_position(group, &pieces, errors),
+    }
+}
+
+fn by_position(group: &Group, pieces: &[Vec<TokenTree>], errors: &mut Errors) -> List {
+    let placements = pieces.iter().map(|piece| placement(piece, errors)).collect();
+    List { span: group.span(), placements, names: None, rest: None, on: None }
+}
+
+fn by_axis(group: &Group, pieces: &[Vec<TokenTree>], errors: &mut Errors) -> List {
+    let mut list = List { span: group.span(), placements: Vec::new(), names: Some(Vec::new()), rest: None, on: None };
+    for (at, piece) in pieces.iter().enumerate() {
+        match piece.as_slice() {
+            [dot, _, after @ ..] if is_rest(piece) => {
+                match after {
+                    [] if at + 1 < pieces.len() => errors.under(joined(&piece[..2]), REST),
+                    after => drop(errors.take(nothing_after(after))),
+                }
+                list.rest = Some(dot.span());
+            }
+            [TokenTree::Ident(axis), _, value @ ..] if is_by_axis(piece) => on_axis(&mut list, axis, value, errors),
+            piece => errors.under(joined(piece), AXIS),
+        }
+    }
+    list
+}
+
+fn on_axis(list: &mut List, axis: &Ident, value: &[TokenTree], errors: &mut Errors) {
+    let name = crate::function::plain_name(axis);
+    let value = match value {
+        [] => {
+            errors.at(axis.span(), format!("axis `{name}` needs a placement, as in `{name}: Shard(0)`"));
+            Written { placement: Placement::Unreadable, span: axis.span() }
+        }
+        value => placement(value, errors),
+    };
+    if list.is_for(axis) {
+        return errors.at(axis.span(), format!("axis `{name}` is given twice"));
+    }
+    list.names.get_or_insert_default().push(axis.clone());
+    list.placements.push(value);
+}
+
+fn is_named(piece: &[TokenTree]) -> bool {
+    is_by_axis(piece) || is_rest(piece)
+}
+
+/// Whether the piece begins with `..`.
+fn is_rest(piece: &[TokenTree]) -> bool {
+    matches!(piece, [first, second, ..] if is_punct(first, '.') && is_punct(second, '.'))
 }
 
 fn placement(piece: &[TokenTree], errors: &mut Errors) -> Written {
@@ -51,7 +125,6 @@ pub(crate) fn is_by_axis(piece: &[TokenTree]) -> bool {
 
 fn unknown(first: &TokenTree, piece: &[TokenTree]) -> Error {
     let message = match first {
-        _ if is_by_axis(piece) => BY_AXIS.into(),
         TokenTree::Ident(name) if name == "_" => {
             "`_` stands for a whole entry: inside a list every mesh axis needs a placement".into()
         }

@@ -19,7 +19,7 @@ pub(crate) fn wrapper(region: &Region, bindings: &Bindings) -> Signature {
         FnArg::Receiver(_) => None,
     });
     for (position, parameter) in typed.enumerate() {
-        // Nothing expands `#[place]` yet, and that was reported.
+        // `#[place]` is an entry, and nothing else expands it.
         parameter.attrs.retain(|attr| !attr.path().is_ident("place"));
         if let Some(input) = binding::at(position, &bindings.inputs) {
             rename(parameter, input);

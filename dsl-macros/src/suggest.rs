@@ -19,9 +19,15 @@ pub(crate) fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// A third of the longer word may differ, so that `grid` does not suggest `in`.
+/// A third of the longer word may differ, so that `grid` does not suggest `in`; in a short word two letters may be swapped.
 fn tolerance(word: &str, candidate: &str) -> usize {
-    word.len().max(candidate.len()) / 3
+    let sorted = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let swapped = usize::from(sorted(word) == sorted(candidate));
+    swapped.max(word.len().max(candidate.len()) / 3)
 }
 
 /// Edits between the two; a longer form of the same word (`Replicated`, `outputs`) counts as one.
@@ -66,6 +72,7 @@ mod tests {
         assert_eq!(closest("Parital", &placements), Some("Partial"));
         assert_eq!(closest("outputs", &["in", "out"]), Some("out"));
         assert_eq!(closest("inputs", &["in", "out"]), Some("in"));
+        assert_eq!(closest("pt", &["dp", "tp"]), Some("tp"));
     }
 
     #[test]

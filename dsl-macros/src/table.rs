@@ -1,7 +1,8 @@
 //! The static table that describes the region to the runtime.
 
-use crate::ast::{Entry, Inputs, List, Placement};
+use crate::ast::{Axes, Entry, Inputs, List, Placement};
 use crate::binding::{Binding, Bindings};
+use crate::function::plain_name;
 use crate::model::{Label, Labels, Region, Role};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -17,11 +18,12 @@ pub(crate) fn region(region: &Region, bindings: &Bindings) -> TokenStream {
         Labels::Each(labels) => labels.iter().map(|label| out(label, &private)).collect(),
     };
     let grads = grads(region, bindings, &private);
+    let axes = axes(region);
     let reshard = region.args.reshard.then(|| quote!(.reshard()));
     let recompute = region.recomputes().then(|| quote!(.recompute()));
     let check = region.args.check.then(|| quote!(.check()));
     let spec = quote! {
-        #private::RegionSpec::new(#name, &[#(#params),*], &[#(#outs),*]) #grads #reshard #recompute #check
+        #private::RegionSpec::new(#name, &[#(#params),*], &[#(#outs),*]) #grads #axes #reshard #recompute #check
     };
     let spec = with_context(spec, bindings.contexts.first());
     quote_spanned!(Span::mixed_site()=> static __REGION: #private::RegionSpec = #spec;)
@@ -47,7 +49,7 @@ fn with_context(spec: TokenStream, context: Option<&Binding>) -> TokenStream {
 
 /// `.grad(&[Grad::Default, ..])`, where the attribute speaks of gradients.
 fn grads(region: &Region, bindings: &Bindings, private: &TokenStream) -> Option<TokenStream> {
-    let Some(Inputs::Each(_)) = &region.args.grads else {
+    let Some(Inputs::Each(_) | Inputs::Named(_)) = &region.args.grads else {
         return None;
     };
     let grads = bindings.inputs.iter().map(|input| grad(input, private));
@@ -58,8 +60,8 @@ fn grad(input: &Binding, private: &TokenStream) -> TokenStream {
     let cfgs = &input.cfgs;
     match input.parameter.grad {
         Some(Entry::Placed(list)) => {
-            let wants = wants(list, private);
-            quote!(#(#cfgs)* #private::Grad::Placed(#wants))
+            let placed = labelled(list, private);
+            quote!(#(#cfgs)* #private::Grad::#placed)
         }
         _ => quote!(#(#cfgs)* #private::Grad::Default),
     }
@@ -69,8 +71,8 @@ fn param(input: &Binding, private: &TokenStream) -> TokenStream {
     let (cfgs, name) = (&input.cfgs, input.parameter.name());
     match input.parameter.role {
         Role::Placed(list) => {
-            let wants = wants(list, private);
-            quote!(#(#cfgs)* #private::Param::placed(#name, #wants))
+            let placed = placed(&name, list, private);
+            quote!(#(#cfgs)* #placed)
         }
         _ => quote!(#(#cfgs)* #private::Param::any(#name)),
     }
@@ -80,14 +82,56 @@ fn out(label: &Label, private: &TokenStream) -> TokenStream {
     match label {
         Label::Plain | Label::Detached => quote!(#private::Out::Plain),
         Label::Placed(list) => {
-            let wants = list.map_or_else(|| quote!(&[]), |list| wants(list, private));
-            quote!(#private::Out::Placed(#wants))
+            let placed = list.map_or_else(|| quote!(Placed(&[])), |list| labelled(list, private));
+            quote!(#private::Out::#placed)
         }
     }
 }
 
+/// `.axes(&["dp", "tp"])`, where the attribute names its axes; `axes_among` where it is open.
+fn axes(region: &Region) -> Option<TokenStream> {
+    let Axes::Given(axes) = &region.args.axes else {
+        return None;
+    };
+    let names = axes.iter().map(plain_name);
+    Some(match region.args.is_open() {
+        true => quote!(.axes_among(&[#(#names),*])),
+        false => quote!(.axes(&[#(#names),*])),
+    })
+}
+
+/// `Param::placed("x", &[Want::Shard(0)])`, or `Param::named("x", &[("tp", Want::Shard(0))], true)`
+pub(crate) fn placed(name: &str, list: &List, private: &TokenStream) -> TokenStream {
+    match by_name(list, private) {
+        None => {
+            let wants = wants(list, private);
+            quote!(#private::Param::placed(#name, #wants))
+        }
+        Some(by_name) => quote!(#private::Param::named(#name, #by_name)),
+    }
+}
+
+/// `Placed(&[Want::Shard(0)])`, or `Named(&[("tp", Want::Shard(0))], true)`
+fn labelled(list: &List, private: &TokenStream) -> TokenStream {
+    match by_name(list, private) {
+        None => {
+            let wants = wants(list, private);
+            quote!(Placed(#wants))
+        }
+        Some(by_name) => quote!(Named(#by_name)),
+    }
+}
+
+/// `&[("tp", Want::Shard(0))], true`, of a list by axis name.
+fn by_name(list: &List, private: &TokenStream) -> Option<TokenStream> {
+    let names = list.names.as_ref()?.iter().map(plain_name);
+    let wants = list.placements.iter().map(|placement| want(placement, private));
+    let rest = list.rest.is_some();
+    Some(quote!(&[#((#names, #wants)),*], #rest))
+}
+
 /// `&[Want::Shard(0), ..]`
-pub(crate) fn wants(list: &List, private: &TokenStream) -> TokenStream {
+fn wants(list: &List, private: &TokenStream) -> TokenStream {
     let wants = list.placements.iter().map(|placement| want(placement, private));
     quote!(&[#(#wants),*])
 }

@@ -10,7 +10,6 @@ const EXTERN: &str = "an `extern` function cannot be a region: distributed tenso
                       call the region from it";
 const VARIADIC: &str = "a variadic function cannot be a region: every parameter needs a type";
 const NO_BODY: &str = "a region needs a body: annotate the methods of the `impl` blocks, not the trait's declaration";
-const PLACE: &str = "`#[place(..)]` is not available yet: write the placements of all parameters in `in`";
 
 /// Notes what makes `function` unfit.
 pub(crate) fn check(function: &Function, errors: &mut Errors) {
@@ -29,10 +28,5 @@ pub(crate) fn check(function: &Function, errors: &mut Errors) {
     }
     if function.body.is_none() {
         errors.at(sig.ident.span(), NO_BODY);
-    }
-    for attr in function.parameters().flat_map(|parameter| &parameter.attrs) {
-        if attr.path().is_ident("place") {
-            errors.under(attr.path(), PLACE);
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! `in` against the parameters.
 
-use super::{entry_count, wrong_count};
+use super::{entry_count, names, wrong_count};
 use crate::ast::{Entry, Inputs};
 use crate::errors::Errors;
 use crate::function::compact;
@@ -13,6 +13,7 @@ const CONTAINER: &str =
 /// Notes mistakes about parameters; true when it is known which of them are distributed.
 pub(crate) fn check(region: &Region, errors: &mut Errors) -> bool {
     let before = errors.count();
+    names::check(region, "in", region.args.inputs.as_ref(), errors);
     match &region.args.inputs {
         Some(Inputs::Unreadable) => return false,
         // After a wrong count nobody knows which entry was meant for which parameter.

@@ -1,6 +1,6 @@
 //! The placement lists themselves, and against each other.
 
-use crate::ast::{Args, Entries, Entry, Inputs, List, Op, Outputs, Placement};
+use crate::ast::{Args, Axes, List, Op, Placement};
 use crate::errors::{Errors, counted};
 use proc_macro2::Span;
 
@@ -10,52 +10,36 @@ const EMPTY_FIELD: &str = "an empty list places nothing: write one placement per
 
 /// Notes mistakes in the lists of `in`, `out` and `grad`.
 pub(crate) fn check(args: &Args, errors: &mut Errors) {
-    let (inputs, grads) = (parameter_lists(args.inputs.as_ref()), parameter_lists(args.grads.as_ref()));
+    let (inputs, grads) = (args.input_lists(), args.grad_lists());
     inputs.iter().for_each(|list| nothing_ragged(list, "an input brings its lengths along", errors));
     grads.iter().for_each(|list| nothing_ragged(list, "a gradient is as long as its parameter", errors));
     grads.iter().for_each(|list| is_a_sum(list, errors));
-    let values: Vec<&List> = inputs.into_iter().chain(output_lists(args)).collect();
+    let values: Vec<&List> = inputs.into_iter().chain(args.output_lists()).collect();
     values.iter().for_each(|list| reductions_commute(list, errors));
     let lists: Vec<&List> = values.into_iter().chain(grads).collect();
-    for list in lists.iter().filter(|list| list.placements.is_empty()) {
+    for list in lists.iter().filter(|list| is_empty(list)) {
         errors.at(list.span, EMPTY);
     }
     // The others speak of other meshes.
     let here: Vec<&List> = lists.into_iter().filter(|list| list.on.is_none()).collect();
-    same_axis_count(&here, errors);
+    match &args.axes {
+        Axes::Given(axes) => one_per_axis(&here, axes.len(), errors),
+        Axes::Absent | Axes::Unreadable => same_axis_count(&here, errors),
+    }
 }
 
 /// Notes mistakes in the lists of a struct's fields.
 pub(crate) fn fields(fields: &[&List], errors: &mut Errors) {
     fields.iter().for_each(|list| nothing_ragged(list, "a field brings its lengths along", errors));
     fields.iter().for_each(|list| reductions_commute(list, errors));
-    for list in fields.iter().filter(|list| list.placements.is_empty()) {
+    for list in fields.iter().filter(|list| is_empty(list)) {
         errors.at(list.span, EMPTY_FIELD);
     }
     same_axis_count(fields, errors);
 }
 
-fn parameter_lists(inputs: Option<&Inputs>) -> Vec<&List> {
-    match inputs {
-        Some(Inputs::Each(entries)) => placed(entries),
-        _ => Vec::new(),
-    }
-}
-
-fn output_lists(args: &Args) -> Vec<&List> {
-    match &args.outputs {
-        Some(Outputs::One(list)) => vec![list],
-        Some(Outputs::Each(entries)) => placed(entries),
-        _ => Vec::new(),
-    }
-}
-
-fn placed(entries: &Entries) -> Vec<&List> {
-    let lists = entries.items.iter().filter_map(|entry| match entry {
-        Entry::Placed(list) => Some(list),
-        _ => None,
-    });
-    lists.collect()
+fn is_empty(list: &List) -> bool {
+    list.placements.is_empty() && list.names.is_none()
 }
 
 fn nothing_ragged(list: &List, why: &str, errors: &mut Errors) {
@@ -98,13 +82,14 @@ fn partial(placement: &Placement) -> Option<(Op, Span)> {
 
 /// Every list speaks of the same mesh, so the odd one is wrong: the one that most others disagree with.
 fn same_axis_count(lists: &[&List], errors: &mut Errors) {
-    let counts: Vec<usize> = lists.iter().map(|list| list.placements.len()).filter(|count| *count > 0).collect();
+    let lists: Vec<&&List> = by_position(lists).collect();
+    let counts: Vec<usize> = lists.iter().map(|list| list.placements.len()).collect();
     let Some(usual) = most_frequent(&counts) else {
         return;
     };
     for list in lists {
         let count = list.placements.len();
-        if count != usual && count > 0 {
+        if count != usual {
             let message = format!(
                 "this list has {}, but {} has {usual}: every list needs one per mesh axis",
                 counted(count, "placement", "placements"),
@@ -113,6 +98,22 @@ fn same_axis_count(lists: &[&List], errors: &mut Errors) {
             errors.at(list.span, message);
         }
     }
+}
+
+/// With `axes` there is no doubt which list is wrong.
+fn one_per_axis(lists: &[&List], axes: usize, errors: &mut Errors) {
+    for list in by_position(lists).filter(|list| list.placements.len() != axes) {
+        let message = format!(
+            "this list has {}, but `axes` names {}: every list in brackets needs one per axis",
+            counted(list.placements.len(), "placement", "placements"),
+            counted(axes, "axis", "axes"),
+        );
+        errors.at(list.span, message);
+    }
+}
+
+fn by_position<'l, 'a>(lists: &'l [&'a List]) -> impl Iterator<Item = &'l &'a List> {
+    lists.iter().filter(|list| list.names.is_none() && !list.placements.is_empty())
 }
 
 /// The first of the most frequent counts.

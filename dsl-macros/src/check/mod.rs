@@ -5,10 +5,12 @@ mod function;
 mod grads;
 mod inputs;
 mod lists;
+mod names;
 mod outputs;
 mod recompute;
 
 use crate::ast::{Entries, Entry, List};
+use crate::axes;
 use crate::errors::{Errors, counted, listed};
 use crate::model::{Parameter, Region};
 
@@ -22,6 +24,9 @@ pub(crate) fn all(region: &Region, errors: &mut Errors) {
     grads::check(region, inputs_are_sound, errors);
     outputs::check(region, errors);
     lists::check(region.args, errors);
+    if inputs_are_sound {
+        axes::are_explained(region.args, errors);
+    }
     recompute::check(region, inputs_are_sound, errors);
     if can_be_region && inputs_are_sound {
         outputs::mesh_is_known(region, errors);

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 
-const WORDS: [&str; 57] = [
+const WORDS: [&str; 65] = [
     "c\"x\"",
     "b\"x\"",
     "'c'",
@@ -20,6 +20,14 @@ const WORDS: [&str; 57] = [
     "recompute",
     "grad",
     "axes",
+    "axes = (dp, tp),",
+    "dynamic",
+    "..",
+    "..",
+    "dp:",
+    "tp:",
+    "p0:",
+    "dp",
     "=",
     "=",
     "=",
@@ -127,9 +135,44 @@ fn likely_attribute(random: &mut Random) -> String {
     format!("in = [[{first}]], out = [{second}], grad = [[{first}], _], {recompute} {}", attribute(random, 1))
 }
 
+/// An entry that is mostly right.
+fn entry(random: &mut Random) -> String {
+    let [first, second] = [(); 2].map(|()| random.of(&["Shard(0)", "Replicate", "Partial", "Partial(Max)", "Shard"]));
+    let rest = random.of(&["", "", "..", ".., ", "..,..", "..x"]);
+    let [dp, tp] = [(); 2].map(|()| random.of(&["dp", "tp", "tp", "r#tp", "pp"]));
+    match random.below(8) {
+        0 => "_".to_owned(),
+        1 => format!("[{first}]"),
+        2 => format!("[{first}, {second}]"),
+        3 => format!("{{ {rest} }}"),
+        4 => format!("[{tp}: {first}]"),
+        5 => format!("{{ {dp}: {first}, {tp}: {second}, {rest} }}"),
+        _ => format!("{{ {tp}: {first}, {rest} }}"),
+    }
+}
+
+fn entries_by_axis(random: &mut Random) -> String {
+    let axes = random.of(&["axes = (dp, tp),", "axes = (tp),", "axes = (tp, tp),", "axes = tp,", "axes = (),", ""]);
+    let [first, second, third] = [(); 3].map(|()| entry(random));
+    let [a, b] = [(); 2].map(|()| random.of(&["p0", "p1", "p0", "tp", "self", "_p2"]));
+    let inputs = match random.below(4) {
+        0 => format!("in = [{first}, {second}],"),
+        1 => format!("in = {{ {a}: {first}, {b}: {second} }}, grad = {{ {b}: {third} }},"),
+        2 => format!("in = {{ {a}: {first}, {} }},", attribute(random, 1)),
+        _ => String::new(),
+    };
+    format!("{axes} {inputs} out = {third}, {}", random.of(&["", "dynamic", "reshard", "check,"]))
+}
+
 fn function(random: &mut Random) -> String {
     let parameters: Vec<String> = (0..random.below(4))
-        .map(|at| format!("{}p{at}: {}", random.of(&["", "mut ", "_"]), random.of(&TYPES)))
+        .map(|at| {
+            let place = match random.below(4) {
+                0 => format!("#[place({})] ", entry(random).trim_matches(|c| "[]{}".contains(c))),
+                _ => String::new(),
+            };
+            format!("{place}{}p{at}: {}", random.of(&["", "mut ", "_"]), random.of(&TYPES))
+        })
         .collect();
     format!("{} fn f({}) {} {{ body }}", random.of(&QUALIFIERS), parameters.join(", "), random.of(&RESULTS))
 }
@@ -138,7 +181,11 @@ fn function(random: &mut Random) -> String {
 fn random_attributes_never_panic() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for round in 0..20_000 {
-        let args = if round % 2 == 0 { attribute(&mut random, 3) } else { likely_attribute(&mut random) };
+        let args = match round % 3 {
+            0 => attribute(&mut random, 3),
+            1 => likely_attribute(&mut random),
+            _ => entries_by_axis(&mut random),
+        };
         let item = function(&mut random);
         let Ok(tokens) = args.parse::<TokenStream>() else {
             continue;

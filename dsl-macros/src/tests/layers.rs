@@ -212,3 +212,27 @@ fn tensors_in_other_types_are_refused() {
         }
     }
 }
+
+#[test]
+fn placements_on_the_parameters_of_a_method() {
+    let block = "impl Mlp<Tensor> { fn forward(&self, #[place(Shard(0))] #[allow(unused)] x: &Tensor) -> Tensor {} }";
+    let mut errors = Errors::default();
+    let out = crate::layer::expansion(tokens("out = [Shard(0)]"), tokens(block), &mut errors);
+    assert_eq!(errors.count(), 0);
+    let out = normal(&out.to_string());
+    assert!(!out.contains("place("), "{out}");
+    assert!(out.contains(&normal(r#"P::Param::placed("x", &[P::Want::Shard(0)])"#)), "{out}");
+    assert!(out.contains(&normal("fn forward(&self, #[allow(unused)] x: &Tensor) -> Tensor {}")), "{out}");
+}
+
+#[test]
+fn placements_on_the_parameters_of_another_function() {
+    let block =
+        "impl Mlp<Tensor> { fn forward(&self, x: &Tensor) -> Tensor {} fn new(#[place(Shard(0))] x: &Tensor) {} }";
+    let mut errors = Errors::default();
+    crate::layer::expansion(tokens("out = [Shard(0)]"), tokens(block), &mut errors);
+    let errors: Vec<String> = errors.into_error().into_iter().flatten().map(|error| error.to_string()).collect();
+    let message =
+        "`#[place(..)]` is for the parameters of the method that takes `&self`: this function is called as it is";
+    assert_eq!(errors, [message]);
+}

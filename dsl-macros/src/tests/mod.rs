@@ -1,6 +1,7 @@
 //! Expansions compared as tokens, every rule's message with the token it stands on, and a fuzz loop.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod entries;
 mod expansion;
 mod fuzz;
 mod gradients;

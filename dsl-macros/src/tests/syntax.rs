@@ -18,7 +18,7 @@ fn unknown_words() {
         "out = _, zebra = 1",
         ONE,
         "zebra",
-        "unknown key `zebra`: known are `in`, `out`, `grad`, `mesh`, `reshard`, `recompute`, `check`, `dynamic` and `crate`",
+        "unknown key `zebra`: known are `in`, `out`, `grad`, `axes`, `mesh`, `reshard`, `recompute`, `check`, `dynamic` and `crate`",
     );
     refused(
         "out = _, Shard(0)",
@@ -30,7 +30,7 @@ fn unknown_words() {
         "out = _, 7",
         ONE,
         "7",
-        "expected one of `in`, `out`, `grad`, `mesh`, `reshard`, `recompute`, `check`, `dynamic` and `crate`",
+        "expected one of `in`, `out`, `grad`, `axes`, `mesh`, `reshard`, `recompute`, `check`, `dynamic` and `crate`",
     );
 }
 
@@ -165,36 +165,10 @@ fn entries() {
 #[test]
 fn parts_of_the_design_that_come_later() {
     refused(
-        "out = _, axes = (dp, tp)",
-        ONE,
-        "axes",
-        "`axes` is not available yet: leave it out and write one placement per mesh axis in every list, in the mesh's order",
-    );
-    refused(
-        "out = _, in = { x: [Shard(0)] }",
-        ONE,
-        "{ x: [Shard(0)] }",
-        "entries by parameter name are not available yet: write one entry per parameter, in their order, as in \
-         `in = [[Shard(0)], _]`",
-    );
-    let by_axis = "placements by axis name are not available yet: write one placement per mesh axis, in the mesh's \
-                   order, as in `[Shard(0), Replicate]`";
-    refused("out = [{ dp: Shard(0) }]", ONE, "{ dp: Shard(0) }", by_axis);
-    refused("out = { dp: Shard(0) }", ONE, "{ dp: Shard(0) }", by_axis);
-    refused("out = [dp: Shard(0)]", ONE, "dp", by_axis);
-    refused("out = _, in = [[dp: Shard(0)]]", ONE, "dp", by_axis);
-    refused("out = _, in = [dp: Shard(0)]", ONE, "dp: Shard(0)", by_axis);
-    refused(
         "out = _, in = [([Shard(0)], _)]",
         ONE,
         "([Shard(0)], _)",
         "tuple entries are not available yet: take, or return, the tensors one by one",
-    );
-    refused(
-        "out = _",
-        "fn f(#[place(Shard(0))] x: &Tensor) {}",
-        "place",
-        "`#[place(..)]` is not available yet: write the placements of all parameters in `in`",
     );
 }
 
@@ -217,6 +191,9 @@ fn a_mesh_behind_an_entry() {
     let gradient = "`entry on expr` is not available in `grad`: a gradient lives on the mesh of its parameter";
     refused("out = _, grad = [[Shard(0)] on m]", ONE, "on", gradient);
     refused("out = _, grad = [[Shard(0)]] on f::<A, B>()", ONE, "on", gradient);
+    let map = "on another mesh an output is placed by a list, with one placement per axis of that mesh, as in `[Shard(0)] on mesh`";
+    refused("out = {dp: Shard(0)} on m, axes = (dp)", ONE, "on", map);
+    refused("out = [{dp: Shard(0)} on m], axes = (dp)", ONE, "on", map);
     refused("out = [[Shard(0)] at m]", ONE, "at", "expected `,` before `at`");
     refused("out = [Shard(0)] on m n", ONE, "n", "`on` takes an expression: unexpected token");
     refused("out = [[Shard(0)] on m n]", ONE, "n", "`on` takes an expression: unexpected token");

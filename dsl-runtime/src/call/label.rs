@@ -15,7 +15,7 @@ use crate::spec::{AxisList, Ragged, Spec, Typed, cutting_axes};
 use crate::tensor::{DTensor, gathered_lengths};
 
 /// Labels the local result `local` of output `output`, on whose mesh this rank is.
-pub(super) fn label(region: &Running<'_>, output: usize, wanted: &'static [Want], local: &Tensor) -> Result<DTensor> {
+pub(super) fn label(region: &Running<'_>, output: usize, wanted: &[Want], local: &Tensor) -> Result<DTensor> {
     let mesh = region.mesh_of(output);
     let spec = Labelling { region, mesh, output, wanted, local }.spec()?;
     Ok(DTensor::assembled(Arc::new(spec), mesh.clone(), Some(local.detach())))
@@ -26,7 +26,7 @@ struct Labelling<'a> {
     /// That of the output.
     mesh: &'a DeviceMesh,
     output: usize,
-    wanted: &'static [Want],
+    wanted: &'a [Want],
     local: &'a Tensor,
 }
 

@@ -6,6 +6,7 @@ mod argument;
 mod context;
 mod crossing;
 mod elsewhere;
+mod entry;
 mod inputs;
 mod label;
 mod layer;
@@ -20,6 +21,7 @@ mod verify;
 
 pub use argument::{Argument, Held};
 pub use context::Region;
+pub use entry::Entry;
 pub use layer::{Distribute, HeldLayer, joined};
 pub use outcome::Outcome;
 pub use outputs::{Detached, Dist, Distributable, Labels, Outputs, Plain, Typed};

@@ -4,10 +4,11 @@ use std::marker::PhantomData;
 
 use candle_core::Tensor;
 
+use super::entry::{Entry, Wants, common};
 use super::label::label;
 use super::region::Running;
 use super::rule::{OutputLabel, OutputRule};
-use super::spec::{Out, Want};
+use super::spec::Out;
 use crate::error::{Error, Report, Result};
 use crate::placement::Placements;
 use crate::tensor::{DTensor, Edge, Node};
@@ -187,7 +188,7 @@ impl Distributable for Tensor {
 
     fn label(self, labels: &mut Labels<'_>, output: usize) -> Result<DTensor> {
         let labelled = match labels.region.mesh_of(output).coordinate() {
-            Some(_) => label(labels.region, output, labels.wanted(output), &self)?,
+            Some(_) => label(labels.region, output, &labels.wanted(output), &self)?,
             None => labels.elsewhere(output),
         };
         let labelled = labels.recorded(labelled, self, output)?;
@@ -295,11 +296,11 @@ impl<'r> Labels<'r> {
         self.next - 1
     }
 
-    fn wanted(&self, output: usize) -> &'static [Want] {
-        match self.region.spec.outs.get(output) {
-            Some(Out::Placed(wanted)) => wanted,
-            _ => &[],
-        }
+    /// The placements of a result on the region's mesh.
+    fn wanted(&self, output: usize) -> Wants {
+        let entry = self.region.spec.outs.get(output).copied().and_then(Out::entry);
+        let open = |axis: usize, name: &str| common(self.region.inputs, axis, name);
+        entry.unwrap_or(Entry::Axes(&[])).on(&self.region.mesh, open)
     }
 
     fn no_value_here(&self) -> Error {

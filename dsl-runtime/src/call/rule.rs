@@ -8,12 +8,14 @@ use smallvec::SmallVec;
 
 use super::context::{Crossings, Region};
 use super::crossing::{Crossing, carry_back};
+use super::entry::Entry;
 use super::region::{Again, Locals};
-use super::spec::{Grad, RegionSpec};
+use super::spec::{Grad, RegionSpec, Want};
 use super::verify;
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
 use crate::grad::{Axis, handed, returned, vector_jacobian};
+use crate::mesh::Mesh;
 use crate::placement::{Placement, Placements, ReduceOp};
 use crate::spec::{Spec, Typed};
 use crate::tensor::{DTensor, Pulled, Rule};
@@ -62,7 +64,7 @@ pub(super) struct OutputLabel {
 }
 
 /// The labels of the gradient that a body produces for an input, and its factor; `None` where it is not differentiable.
-pub(super) fn labels(input: &Placements, given: Grad, axes: &[Axis]) -> Option<(Placements, f64)> {
+pub(super) fn labels(input: &Placements, given: Grad, mesh: &Mesh, axes: &[Axis]) -> Option<(Placements, f64)> {
     let mut factor = 1.0;
     let mut labels = Placements::new([]);
     for (placement, axis) in input.iter().zip(axes) {
@@ -70,10 +72,13 @@ pub(super) fn labels(input: &Placements, given: Grad, axes: &[Axis]) -> Option<(
         factor *= by;
         labels.push(label);
     }
-    match given {
-        Grad::Placed(wanted) => Some((Placements::new(wanted.iter().map(|w| w.placement())), factor)),
-        Grad::Default => Some((labels, factor)),
-    }
+    let entry = match given {
+        Grad::Default => return Some((labels, factor)),
+        Grad::Placed(wanted) => Entry::Axes(wanted),
+        Grad::Named(axes, rest) => Entry::Named { axes, rest },
+    };
+    let wanted = entry.on(mesh, |axis, _| labels.get(axis).copied().map_or(Want::Replicate, Want::from));
+    Some((Placements::new(wanted.iter().map(|want| want.placement())), factor))
 }
 
 impl Rule for BodyRule {

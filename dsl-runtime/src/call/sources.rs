@@ -213,7 +213,7 @@ impl<'a> Sources<'a> {
         if !source.needs_grad() {
             return Ok(None);
         }
-        let Some((usual, factor)) = labels(source.placements(), Grad::Default, axes) else {
+        let Some((usual, factor)) = labels(source.placements(), Grad::Default, source.mesh(), axes) else {
             return Err(Error::Placement(
                 Report::new(format!("from_local: source {index} cannot be differentiated"))
                     .on(mesh)

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::entry::Entry;
 use super::region::RegionCall;
 use crate::comm::DeviceMesh;
 use crate::placement::{Placement, ReduceOp};
@@ -13,10 +14,22 @@ pub struct RegionSpec {
     pub(super) params: &'static [Param],
     pub(super) outs: &'static [Out],
     pub(super) grads: &'static [Grad],
+    pub(super) axes: Axes,
     pub(super) reshard: bool,
     pub(super) check: bool,
     pub(super) context: bool,
     pub(super) recompute: bool,
+}
+
+/// The mesh axes that an attribute speaks of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Axes {
+    /// As many as its lists have placements, whatever they are called.
+    Unnamed,
+    /// These, in this order.
+    Exactly(&'static [&'static str]),
+    /// These, anywhere among the mesh's.
+    Among(&'static [&'static str]),
 }
 
 /// How the gradient that the body computes for a distributed parameter is labelled.
@@ -26,13 +39,15 @@ pub enum Grad {
     Default,
     /// As the attribute says.
     Placed(&'static [Want]),
+    /// As the attribute says by the names of axes; with `true`, on the others as the tables say.
+    Named(&'static [(&'static str, Want)], bool),
 }
 
 /// A distributed parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     pub(super) name: &'static str,
-    pub(super) wanted: Option<&'static [Want]>,
+    pub(super) wanted: Option<Entry>,
 }
 
 /// How one result is treated.
@@ -42,6 +57,8 @@ pub enum Out {
     Plain,
     /// Labelled as a distributed tensor.
     Placed(&'static [Want]),
+    /// Labelled by the names of axes; with `true`, on the others as the inputs that leave them open, too.
+    Named(&'static [(&'static str, Want)], bool),
 }
 
 /// A placement as the attribute writes it.
@@ -61,13 +78,27 @@ impl RegionSpec {
     /// A function without flags; `params` are its distributed parameters.
     pub const fn new(name: &'static str, params: &'static [Param], outs: &'static [Out]) -> RegionSpec {
         let (reshard, check, context, recompute) = (false, false, false, false);
-        RegionSpec { name, params, outs, grads: &[], reshard, check, context, recompute }
+        RegionSpec { name, params, outs, grads: &[], axes: Axes::Unnamed, reshard, check, context, recompute }
     }
 
     /// The labels of the gradients, one per distributed parameter.
     #[must_use]
     pub const fn grad(mut self, grads: &'static [Grad]) -> RegionSpec {
         self.grads = grads;
+        self
+    }
+
+    /// The mesh must have exactly these axes, in this order.
+    #[must_use]
+    pub const fn axes(mut self, names: &'static [&'static str]) -> RegionSpec {
+        self.axes = Axes::Exactly(names);
+        self
+    }
+
+    /// The mesh must have these axes, in any order and among any others.
+    #[must_use]
+    pub const fn axes_among(mut self, names: &'static [&'static str]) -> RegionSpec {
+        self.axes = Axes::Among(names);
         self
     }
 
@@ -123,13 +154,31 @@ impl RegionSpec {
 impl Param {
     /// A parameter that must be placed as `wanted`.
     pub const fn placed(name: &'static str, wanted: &'static [Want]) -> Param {
-        let wanted = Some(wanted);
+        let wanted = Some(Entry::Axes(wanted));
+        Param { name, wanted }
+    }
+
+    /// A parameter that must be placed so on the named axes: `Replicate` on the others, or, with `rest`, as the other
+    /// parameters that leave them open.
+    pub const fn named(name: &'static str, axes: &'static [(&'static str, Want)], rest: bool) -> Param {
+        let wanted = Some(Entry::Named { axes, rest });
         Param { name, wanted }
     }
 
     /// A parameter of any placement.
     pub const fn any(name: &'static str) -> Param {
         Param { name, wanted: None }
+    }
+}
+
+impl Out {
+    /// The entry of a labelled result.
+    pub(super) fn entry(self) -> Option<Entry> {
+        match self {
+            Out::Plain => None,
+            Out::Placed(wanted) => Some(Entry::Axes(wanted)),
+            Out::Named(axes, rest) => Some(Entry::Named { axes, rest }),
+        }
     }
 }
 
@@ -154,9 +203,9 @@ impl fmt::Display for Want {
 }
 
 /// Prints the placements of an entry as `(Shard(0), Replicate)`.
-pub(super) struct Wanted(pub(super) &'static [Want]);
+pub(super) struct Wanted<'a>(pub(super) &'a [Want]);
 
-impl fmt::Display for Wanted {
+impl fmt::Display for Wanted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts: Vec<String> = self.0.iter().map(Want::to_string).collect();
         write!(f, "({})", texts.join(", "))

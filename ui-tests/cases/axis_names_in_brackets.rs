@@ -1,7 +1,7 @@
 use candle_core::{Result, Tensor};
 use local_map::prelude::*;
 
-#[local_map(out = [Shard(0)], axes = (dp, tp))]
+#[local_map(axes = (dp, tp), in = [[dp: Shard(0), tp: Replicate]], out = { dp: Shard(0) })]
 fn f(x: &Tensor) -> Result<Tensor> {
     x.relu()
 }

@@ -1,7 +1,7 @@
 use candle_core::{Result, Tensor};
 use local_map::prelude::*;
 
-#[local_map(in = [[dp: Shard(0), tp: Replicate]], out = [{ dp: Shard(0) }])]
+#[local_map(axes = (dp, tp), in = [[Shard(0)]], out = [Shard(0), Replicate])]
 fn f(x: &Tensor) -> Result<Tensor> {
     x.relu()
 }

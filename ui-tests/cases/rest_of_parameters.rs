@@ -1,0 +1,9 @@
+use candle_core::{Result, Tensor};
+use local_map::prelude::*;
+
+#[local_map(in = { x: [Shard(0)], .. }, out = [Shard(0)])]
+fn product(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    x.matmul(weight)
+}
+
+fn main() {}

@@ -78,6 +78,8 @@ pub(crate) enum Entry {
     Plain(Span),
     /// `[placement, ..]`
     Placed(List),
+    /// `{..}`: as it is itself, or as the fields of a struct say.
+    Own(Span),
     /// Already reported as wrong.
     Unreadable(Span),
 }
@@ -86,7 +88,7 @@ impl Entry {
     /// The token to blame.
     pub(crate) fn span(&self) -> Span {
         match self {
-            Entry::Plain(span) | Entry::Unreadable(span) => *span,
+            Entry::Plain(span) | Entry::Own(span) | Entry::Unreadable(span) => *span,
             Entry::Placed(list) => list.span,
         }
     }

@@ -1,6 +1,7 @@
 //! The parameters that the wrapper does not merely pass through, by all the names that they have in the expansion.
 
 use crate::model::{Parameter, Region, Role};
+use crate::structs::Structs;
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
 use syn::{Attribute, Pat, Type};
@@ -29,6 +30,8 @@ pub(crate) struct Binding<'a> {
     pub(crate) cfgs: Vec<&'a Attribute>,
     /// Those, and the lint levels, which speak of the author's binding.
     pub(crate) inner_attrs: Vec<&'a Attribute>,
+    /// How it shows structs of distributed tensors.
+    pub(crate) structs: Option<Structs>,
     /// The place among all parameters but `self`.
     pub(crate) position: usize,
 }
@@ -61,6 +64,7 @@ fn binding(handle: Ident, position: usize, parameter: Parameter) -> Binding {
         handle,
         cfgs: written.attrs.iter().filter(|attr| is_cfg(attr)).collect(),
         inner_attrs: written.attrs.iter().filter(|attr| is_cfg(attr) || is_lint(attr)).collect(),
+        structs: parameter.structs(),
         position,
     }
 }

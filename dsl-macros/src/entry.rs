@@ -8,6 +8,7 @@ use proc_macro2::{Delimiter, Group, Span, TokenTree};
 use syn::{Error, Result};
 
 const TUPLE: &str = "tuple entries are not available yet: take, or return, the tensors one by one";
+const OWN_GRADIENT: &str = "a struct's own `#[grad(..)]`s hold anyway: write `_`, or a list for its other tensors";
 const ON_MESH: &str = "`entry on expr` is not available yet: every output lives on the mesh of the region";
 
 /// Reads the value of `key`, which is `in` or `grad`.
@@ -45,6 +46,10 @@ pub(crate) fn outputs(value: &[TokenTree], errors: &mut Errors) -> Outputs {
         [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Bracket => {
             errors.take(ends(rest));
             output_list(group, errors)
+        }
+        [TokenTree::Group(group), rest @ ..] if is_own(group) => {
+            errors.take(ends(rest));
+            Outputs::Each(Entries { span: group.span(), items: vec![Entry::Own(group.span())] })
         }
         [first, ..] => {
             errors.at(first.span(), wrong_outputs(first));
@@ -96,6 +101,10 @@ fn entry(piece: &[TokenTree], key: &str, errors: &mut Errors) -> Entry {
             errors.take(ends(rest));
             Entry::Placed(placement::list(group, errors))
         }
+        [TokenTree::Group(group), rest @ ..] if is_own(group) && key != "grad" => {
+            errors.take(ends(rest));
+            Entry::Own(group.span())
+        }
         _ => {
             let error = wrong_entry(piece, key);
             let span = error.span();
@@ -105,11 +114,17 @@ fn entry(piece: &[TokenTree], key: &str, errors: &mut Errors) -> Entry {
     }
 }
 
+/// `{..}`
+fn is_own(group: &Group) -> bool {
+    group.delimiter() == Delimiter::Brace && group.stream().to_string().replace(' ', "") == ".."
+}
+
 fn wrong_entry(piece: &[TokenTree], key: &str) -> Error {
     let Some(first) = piece.first() else {
         return Error::new(Span::call_site(), "expected an entry");
     };
     let message = match (first, delimiter(first)) {
+        (TokenTree::Group(group), _) if is_own(group) => OWN_GRADIENT.into(),
         (_, Some(Delimiter::Brace)) => placement::BY_AXIS.into(),
         (_, Some(Delimiter::Parenthesis)) => TUPLE.into(),
         _ if placement::is_by_axis(piece) => placement::BY_AXIS.into(),

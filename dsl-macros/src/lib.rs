@@ -15,12 +15,14 @@ mod distribute;
 mod entry;
 mod errors;
 mod expand;
+mod forward;
 mod function;
 mod layer;
 mod model;
 mod parse;
 mod placement;
 mod signature;
+mod structs;
 mod suggest;
 mod table;
 #[cfg(test)]
@@ -362,7 +364,7 @@ pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream)
 /// it, or on one of another struct, or twice; placements that are wrong in `in`, too; lists of different lengths; tensors in
 /// arrays, tuples or behind references. A field's struct that does not derive `Distribute`, and an ordinary field that is not
 /// `Clone`, are the compiler's to report, on the field's type.
-#[proc_macro_derive(Distribute, attributes(place, local_map))]
+#[proc_macro_derive(Distribute, attributes(place, grad, local_map))]
 pub fn distribute(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     reported(|errors| distribute::expansion(item.into(), errors)).into()
 }
@@ -391,5 +393,9 @@ fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> Token
     let args = parse::args(args, errors);
     let region = model::Region::new(&args, &function);
     check::all(&region, errors);
-    if expand::is_possible(&region) { expand::wrapper(&region) } else { item }
+    match region.own_receiver() {
+        _ if !expand::is_possible(&region) => item,
+        Some(receiver) if region.recomputes() => forward::split(&args, &function, receiver),
+        _ => expand::wrapper(&region),
+    }
 }

@@ -64,13 +64,35 @@ fn each(region: &Region, entries: &Entries, errors: &mut Errors) {
         return wrong_count(region, value, entries, errors);
     }
     for (entry, ty) in entries.items.iter().zip(&value.elements) {
-        if let Entry::Placed(list) = entry {
-            can_be_labelled(ty, list.span, errors);
+        match entry {
+            Entry::Placed(list) => can_be_labelled(ty, list.span, errors),
+            Entry::Own(span) => places_itself(ty, *span, errors),
+            Entry::Plain(_) | Entry::Unreadable(_) => {}
         }
     }
 }
 
+/// Whether there are fields to say how they are placed: how all of them say it, the compiler finds out.
+fn places_itself(ty: &Type, span: Span, errors: &mut Errors) {
+    if types::mentions_tensor(ty) && !types::mentions_struct(ty) {
+        let message = format!(
+            "an output of type `{}` does not say itself how it is placed, as a struct that derives `Distribute` does: write its \
+             placements, as in `[Shard(0)]`",
+            compact(ty)
+        );
+        return errors.at(span, message);
+    }
+    can_be_labelled(ty, span, errors);
+}
+
 fn alias(region: &Region, entries: &Entries, errors: &mut Errors) {
+    if let (Returned::Alias(ty), [Entry::Own(span)]) = (&region.result, entries.items.as_slice()) {
+        let message = format!(
+            "`{}` hides the struct that `{{..}}` is about: write it out, as in `Result<Mlp<Tensor>>`",
+            compact(ty)
+        );
+        return errors.at(*span, message);
+    }
     if let (Returned::Alias(ty), [_, _, ..]) = (&region.result, entries.items.as_slice()) {
         let message = format!(
             "`out` has {} entries, but `{}` hides the values that it stands for: write the tuple out, \

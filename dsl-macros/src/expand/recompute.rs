@@ -4,34 +4,64 @@ use super::{closure_type, markers, supply, take_from};
 use crate::binding::{Binding, Bindings};
 use crate::function::Body;
 use crate::model::Region;
-use crate::types;
-use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
+use crate::{forward, layer, types};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::Type;
 use syn::spanned::Spanned;
 
 /// `kept::<f32>();`, which costs nothing: an error about keeping the parameter stands on its type.
-pub(super) fn can_be_kept(region: &Region, kept: &Binding) -> Option<TokenStream> {
-    if types::mentions_impl(kept.ty) {
-        return None;
+pub(super) fn can_be_kept(region: &Region, bindings: &Bindings) -> Vec<TokenStream> {
+    if !region.recomputes() {
+        return Vec::new();
     }
-    let (cfgs, ty) = (&kept.cfgs, kept.ty);
-    let here = type_span(kept);
+    let this = region.layer.map(|local| (quote!(Self), local.span()));
+    let this = this.or_else(|| {
+        region.own_receiver().map(|it| (forward::kept_receiver(it).0.to_token_stream(), forward::span(it)))
+    });
+    let this = this.map(|(ty, span)| kept(region, ty, Span::mixed_site().located_at(span)));
+    let plain = bindings.kept.iter().filter(|kept| !types::mentions_impl(kept.ty));
+    let plain = plain.map(|binding| (binding, binding.ty.to_token_stream()));
+    let structs = bindings.inputs.iter().filter(|input| input.structs.is_some());
+    let structs = structs.map(|binding| (binding, distributed(region, binding)));
+    let parameters = plain.chain(structs).map(|(binding, ty)| {
+        let (cfgs, kept) = (&binding.cfgs, kept(region, ty, type_span(binding)));
+        quote!(#(#cfgs)* #kept)
+    });
+    this.into_iter().chain(parameters).collect()
+}
+
+fn kept(region: &Region, ty: TokenStream, here: Span) -> TokenStream {
     let krate = region.krate(here);
-    Some(quote_spanned!(here=> #(#cfgs)* #krate::__private::kept::<#ty>();))
+    quote_spanned!(here=> #krate::__private::kept::<#ty>();)
+}
+
+/// The struct over distributed tensors.
+fn distributed(region: &Region, binding: &Binding) -> TokenStream {
+    let ty = match types::behind_reference(binding.ty) {
+        Type::Slice(slice) => &slice.elem,
+        ty => ty,
+    };
+    types::distributed(ty, &region.krate(type_span(binding))).to_token_stream()
 }
 
 /// Hands the body over as a closure that owns all it needs.
 pub(super) fn run_again(region: &Region, bindings: &Bindings, body: &Body, here: Span) -> TokenStream {
     let krate = region.krate(here);
+    let (keep_this, take_this) = this(region).unzip();
+    let structs = bindings.inputs.iter().filter(|input| input.structs.is_some()).map(keep_struct);
     let keep = bindings.kept.iter().map(keep);
     let copy = bindings.kept.iter().map(copy);
-    let take = bindings.inputs.iter().map(|input| take_from(input, cloned(input)));
+    let take = bindings.inputs.iter().map(|input| take_from(input, again(input)));
     let supply = bindings.contexts.iter().map(supply);
     let (markers, ty, block) = (markers(region, here), closure_type(region), &body.block);
     quote_spanned! {here=>
         __call.run_again::<#markers, _, _>({
+            #keep_this
+            #(#structs)*
             #(#keep)*
             move |__locals: &#krate::__private::Locals| -> #ty {
+                #take_this
                 #(#copy)*
                 #(#take)*
                 #(#supply)*
@@ -39,6 +69,38 @@ pub(super) fn run_again(region: &Region, bindings: &Bindings, body: &Body, here:
                 #block
             }
         })
+    }
+}
+
+/// What keeps a layer, or `self`, and what takes it within the body.
+fn this(region: &Region) -> Option<(TokenStream, Option<TokenStream>)> {
+    if let Some(local) = region.layer {
+        let here = Span::mixed_site().located_at(local.span());
+        let keep = quote_spanned!(here=> let __layer = __layer.keep(););
+        return Some((keep, Some(layer::take_from(local, quote_spanned!(here=> __layer.held())))));
+    }
+    let receiver = region.own_receiver()?;
+    let here = Span::mixed_site().located_at(forward::span(receiver));
+    let this = Ident::new("self", receiver.self_token.span);
+    let keep = match forward::kept_receiver(receiver) {
+        (ty, true) => quote_spanned!(here=> let __this = <#ty as ::core::clone::Clone>::clone(#this);),
+        (_, false) => quote_spanned!(here=> let __this = #this;),
+    };
+    Some((keep, None))
+}
+
+/// `let __input0 = __input0.keep();`
+fn keep_struct(input: &Binding) -> TokenStream {
+    let (cfgs, handle) = (&input.cfgs, &input.handle);
+    quote_spanned!(type_span(input)=> #(#cfgs)* let #handle = #handle.keep();)
+}
+
+/// What the body takes an input from, as often as it runs.
+fn again(input: &Binding) -> TokenStream {
+    let handle = &input.handle;
+    match input.structs {
+        None => cloned(input),
+        Some(_) => quote_spanned!(type_span(input)=> #handle.held()),
     }
 }
 

@@ -10,6 +10,7 @@ mod label;
 mod layer;
 mod outcome;
 mod outputs;
+mod path;
 mod record;
 mod region;
 mod rule;
@@ -18,8 +19,8 @@ mod verify;
 
 pub use argument::{Argument, Held};
 pub use context::Region;
-pub use layer::{Distribute, HeldLayer, joined};
+pub use layer::{Distribute, HandOver, HeldLayer, KeptLayer, joined};
 pub use outcome::Outcome;
-pub use outputs::{Detached, Dist, Distributable, Labels, Outputs, Plain};
+pub use outputs::{Detached, Dist, Distributable, Labels, Outputs, Placed, Plain, places_itself};
 pub use region::{Locals, RegionCall, kept};
 pub use spec::{Grad, Out, Param, RegionSpec, Want};

@@ -28,11 +28,13 @@ pub enum Grad {
     Placed(&'static [Want]),
 }
 
-/// A distributed parameter.
+/// A distributed parameter, or the field of a struct.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     pub(super) name: &'static str,
     pub(super) wanted: Option<&'static [Want]>,
+    /// Of a struct's field; those of a function's parameters stand in its [`RegionSpec`].
+    pub(super) grad: Grad,
 }
 
 /// How one result is treated.
@@ -99,6 +101,13 @@ impl RegionSpec {
         self
     }
 
+    /// What is declared of the distributed parameter with this index.
+    pub(super) fn param(&self, index: usize) -> (&'static Param, Grad) {
+        static UNKNOWN: Param = Param::any("?");
+        let grad = self.grads.get(index).copied().unwrap_or(Grad::Default);
+        (self.params.get(index).unwrap_or(&UNKNOWN), grad)
+    }
+
     /// Begins a call on the mesh of the distributed inputs.
     #[track_caller]
     pub fn call<'a>(&'static self) -> RegionCall<'a> {
@@ -115,13 +124,19 @@ impl RegionSpec {
 impl Param {
     /// A parameter that must be placed as `wanted`.
     pub const fn placed(name: &'static str, wanted: &'static [Want]) -> Param {
-        let wanted = Some(wanted);
-        Param { name, wanted }
+        Param { name, wanted: Some(wanted), grad: Grad::Default }
     }
 
     /// A parameter of any placement.
     pub const fn any(name: &'static str) -> Param {
-        Param { name, wanted: None }
+        Param { name, wanted: None, grad: Grad::Default }
+    }
+
+    /// The same with a label for the gradient that bodies compute.
+    #[must_use]
+    pub const fn grad(mut self, grad: &'static [Want]) -> Param {
+        self.grad = Grad::Placed(grad);
+        self
     }
 }
 

@@ -25,7 +25,6 @@ pub(crate) fn check(args: &Args, errors: &mut Errors) {
 
 /// Notes mistakes in the lists of a struct's fields.
 pub(crate) fn fields(places: &[&List], grads: &[&List], errors: &mut Errors) {
-    places.iter().for_each(|list| nothing_ragged(list, "a field brings its lengths along", errors));
     places.iter().for_each(|list| reductions_commute(list, errors));
     grads.iter().for_each(|list| nothing_ragged(list, "a gradient is as long as its field", errors));
     grads.iter().for_each(|list| is_a_sum(list, errors));

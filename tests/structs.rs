@@ -464,7 +464,10 @@ fn misplaced_tensors_are_named_by_their_fields() {
         model.scale = model.scale.reshard(&[Shard(0)])?;
         Ok(drop(owned(model, x)?))
     });
-    assert!(text.contains("owned: arguments `model.blocks.1.up`, `model.scale` are not placed as `in` requires"), "{text}");
+    assert!(
+        text.contains("owned: arguments `model.blocks.1.up`, `model.scale` are not placed as `in` requires"),
+        "{text}"
+    );
     assert!(text.contains("- model.scale: f64[3] is (Shard(0)), required (Replicate)"), "{text}");
     let text = message(|model, x| {
         let mut blocks = model.blocks.clone();
@@ -498,7 +501,10 @@ fn too_deep(model: Model<Tensor>) -> Result<Model<Tensor>> {
 #[test]
 fn a_result_that_cannot_be_placed_is_named_by_its_field() {
     let text = message(|model, _| Ok(drop(too_deep(model.clone())?)));
-    assert!(text.starts_with("field `scale`: too_deep: the result, locally f64[3], cannot be placed as (Shard(2))"), "{text}");
+    assert!(
+        text.starts_with("field `scale`: too_deep: the result, locally f64[3], cannot be placed as (Shard(2))"),
+        "{text}"
+    );
 }
 
 /// A label for the gradient of one field: the body sums it up itself.
@@ -522,7 +528,8 @@ fn labelled(layer: &Labelled<Tensor>, x: &Tensor) -> Result<Tensor> {
 fn a_field_has_its_own_gradient_label() {
     on_ranks(&[2], |world| {
         let mesh = world.mesh([("dp", 2)])?;
-        let ones = || Param::new(&DTensor::from_local(Tensor::ones(3, DType::F64, &Device::Cpu)?, &mesh, &[Replicate])?);
+        let ones =
+            || Param::new(&DTensor::from_local(Tensor::ones(3, DType::F64, &Device::Cpu)?, &mesh, &[Replicate])?);
         let layer: Labelled = Labelled { whole: ones()?.into(), addends: ones()?.into(), free: ones()?.into() };
         let x = DTensor::shard(&Tensor::ones((5, 3), DType::F64, &Device::Cpu)?, &mesh, &[Shard(0)])?;
         let gradients = labelled(&layer, &x)?.backward()?;
@@ -611,5 +618,8 @@ fn greedy(x: &Greedy<Tensor>) -> Result<Tensor> {
 #[test]
 fn a_struct_that_takes_more_tensors_than_it_gave_is_an_error() {
     let text = message(|model, _| Ok(drop(greedy(&Greedy(model.scale.clone()))?)));
-    assert!(text.starts_with("greedy: a struct among the arguments localizes more tensors than it hands over"), "{text}");
+    assert!(
+        text.starts_with("greedy: a struct among the arguments localizes more tensors than it hands over"),
+        "{text}"
+    );
 }

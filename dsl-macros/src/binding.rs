@@ -4,6 +4,7 @@ use crate::model::{Parameter, Region, Role};
 use crate::structs::Structs;
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
+use syn::spanned::Spanned;
 use syn::{Attribute, Pat, Type};
 
 /// All of them.
@@ -61,7 +62,11 @@ fn binding(handle: Ident, position: usize, parameter: Parameter) -> Binding {
         pat: &written.pat,
         ty: &written.ty,
         outer: outer_name(&written.pat, position),
-        handle,
+        handle: match parameter.structs() {
+            // Errors about taking it apart belong on its type.
+            Some(_) => Ident::new(&handle.to_string(), Span::mixed_site().located_at(written.ty.span())),
+            None => handle,
+        },
         cfgs: written.attrs.iter().filter(|attr| is_cfg(attr)).collect(),
         inner_attrs: written.attrs.iter().filter(|attr| is_cfg(attr) || is_lint(attr)).collect(),
         structs: parameter.structs(),

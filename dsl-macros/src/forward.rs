@@ -18,7 +18,7 @@ use crate::model::Region;
 use crate::types;
 use crate::{ast::Args, expand};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     Attribute, FnArg, GenericParam, Generics, Pat, PatType, Receiver, ReceiverKind, Safety, Type, Visibility,
@@ -115,8 +115,13 @@ pub(crate) fn is_mutable(receiver: &Receiver) -> bool {
 pub(crate) fn kept_receiver(receiver: &Receiver) -> (Type, bool) {
     match &receiver.kind {
         ReceiverKind::Typed(_, ty) => (types::behind_reference(ty).clone(), types::is_shared_reference(ty)),
-        kind => (parse_quote!(Self), matches!(kind, ReceiverKind::Reference(..))),
+        kind => (this(receiver.self_token.span), matches!(kind, ReceiverKind::Reference(..))),
     }
+}
+
+/// `Self`, whose errors appear at `span`.
+pub(crate) fn this(span: Span) -> Type {
+    Type::Verbatim(Ident::new("Self", span).into_token_stream())
 }
 
 /// The wrapper of a method whose body runs again, and beside it the method that has the body.

@@ -115,7 +115,11 @@ impl Structs {
     /// The distributed structs in the wrapper's parameter, as a reference.
     pub(crate) fn borrowed(self, outer: &Ident, here: Span) -> TokenStream {
         match self {
-            Structs::Lent | Structs::Slice => quote_spanned!(here=> #outer),
+            Structs::Lent | Structs::Slice => {
+                let mut outer = outer.clone();
+                outer.set_span(outer.span().located_at(here));
+                outer.into_token_stream()
+            }
             _ => quote_spanned!(here=> &#outer),
         }
     }

@@ -29,6 +29,7 @@ pub(crate) enum Class {
 pub(crate) fn class(ty: &Type) -> Class {
     match shape(ty) {
         Class::Distributed if structs(ty).is_none() && mentions_struct(ty) => Class::Structs,
+        Class::Sequence | Class::RefOption if mentions_struct(ty) => Class::Structs,
         class => class,
     }
 }

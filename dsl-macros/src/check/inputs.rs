@@ -51,7 +51,7 @@ fn complaint(parameter: &Parameter, listed: bool) -> Option<String> {
         Class::Sequence => "take `&[Tensor]`",
         Class::RefOption => "take `Option<&Tensor>`",
         Class::Mutable => "a body must not write its inputs, take `&Tensor` and return the new value",
-        Class::Structs => "take a struct as `S`, `&S`, `&[S]`, or an `Option` of these, or as `Vec<S>`",
+        Class::Structs => "a struct of tensors is taken as `S`, `&S`, `Option<&S>`, `&[S]` or `Vec<S>`",
         Class::Tuple => "tuples are not available yet, take their tensors as parameters",
     };
     Some(format!("parameter `{name}` of type `{ty}` cannot be distributed: {advice}"))

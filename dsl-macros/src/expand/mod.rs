@@ -163,7 +163,8 @@ fn place_themselves<'a>(region: &'a Region) -> impl Iterator<Item = TokenStream>
         _ => &[],
     };
     let elements = region.result.value().into_iter().flat_map(|value| &value.elements);
-    let own = entries.iter().zip(elements).filter(|(entry, _)| matches!(entry, Entry::Own(_)));
+    let own =
+        entries.iter().zip(elements).filter(|(entry, ty)| matches!(entry, Entry::Own(_)) && types::mentions_struct(ty));
     own.map(|(_, ty)| {
         let here = Span::mixed_site().located_at(ty.span());
         let krate = region.krate(here);
@@ -245,5 +246,10 @@ fn closure_type(region: &Region) -> syn::Type {
 
 /// Whether the wrapper's result type can be written down.
 pub(crate) fn is_possible(region: &Region) -> bool {
-    !matches!((&region.result, &region.outputs), (Returned::Alias(_), Labels::Each(_)))
+    match (&region.result, &region.args.outputs) {
+        (Returned::Alias(_), Some(Outputs::Each(entries))) => {
+            matches!(region.outputs, Labels::Whole(_)) && !matches!(entries.items.as_slice(), [Entry::Own(_)])
+        }
+        _ => true,
+    }
 }

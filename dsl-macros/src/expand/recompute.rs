@@ -6,49 +6,36 @@ use crate::function::Body;
 use crate::model::Region;
 use crate::{forward, layer, types};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
-use syn::Type;
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
+use syn::{Receiver, Type};
 
 /// `kept::<f32>();`, which costs nothing: an error about keeping the parameter stands on its type.
 pub(super) fn can_be_kept(region: &Region, bindings: &Bindings) -> Vec<TokenStream> {
     if !region.recomputes() {
         return Vec::new();
     }
-    let this = region.layer.map(|local| (quote!(Self), local.span()));
-    let this = this.or_else(|| {
-        region.own_receiver().map(|it| (forward::kept_receiver(it).0.to_token_stream(), forward::span(it)))
+    let this = region.own_receiver().map(|receiver| {
+        let (ty, _) = forward::kept_receiver(receiver);
+        kept(region, &ty, Span::mixed_site().located_at(forward::span(receiver)))
     });
-    let this = this.map(|(ty, span)| kept(region, ty, Span::mixed_site().located_at(span)));
-    let plain = bindings.kept.iter().filter(|kept| !types::mentions_impl(kept.ty));
-    let plain = plain.map(|binding| (binding, binding.ty.to_token_stream()));
-    let structs = bindings.inputs.iter().filter(|input| input.structs.is_some());
-    let structs = structs.map(|binding| (binding, distributed(region, binding)));
-    let parameters = plain.chain(structs).map(|(binding, ty)| {
-        let (cfgs, kept) = (&binding.cfgs, kept(region, ty, type_span(binding)));
+    let plain = bindings.kept.iter().filter(|binding| !types::mentions_impl(binding.ty)).map(|binding| {
+        let (cfgs, kept) = (&binding.cfgs, kept(region, binding.ty, type_span(binding)));
         quote!(#(#cfgs)* #kept)
     });
-    this.into_iter().chain(parameters).collect()
+    this.into_iter().chain(plain).collect()
 }
 
-fn kept(region: &Region, ty: TokenStream, here: Span) -> TokenStream {
+fn kept(region: &Region, ty: &Type, here: Span) -> TokenStream {
     let krate = region.krate(here);
     quote_spanned!(here=> #krate::__private::kept::<#ty>();)
-}
-
-/// The struct over distributed tensors.
-fn distributed(region: &Region, binding: &Binding) -> TokenStream {
-    let ty = match types::behind_reference(binding.ty) {
-        Type::Slice(slice) => &slice.elem,
-        ty => ty,
-    };
-    types::distributed(ty, &region.krate(type_span(binding))).to_token_stream()
 }
 
 /// Hands the body over as a closure that owns all it needs.
 pub(super) fn run_again(region: &Region, bindings: &Bindings, body: &Body, here: Span) -> TokenStream {
     let krate = region.krate(here);
-    let (keep_this, take_this) = this(region).unzip();
+    let (keep_layer, take_layer) = region.layer.map(layer).unzip();
+    let keep_this = region.own_receiver().map(keep_this);
     let structs = bindings.inputs.iter().filter(|input| input.structs.is_some()).map(keep_struct);
     let keep = bindings.kept.iter().map(keep);
     let copy = bindings.kept.iter().map(copy);
@@ -56,12 +43,13 @@ pub(super) fn run_again(region: &Region, bindings: &Bindings, body: &Body, here:
     let supply = bindings.contexts.iter().map(supply);
     let (markers, ty, block) = (markers(region, here), closure_type(region), &body.block);
     quote_spanned! {here=>
+        #keep_layer
+        #(#structs)*
         __call.run_again::<#markers, _, _>({
             #keep_this
-            #(#structs)*
             #(#keep)*
             move |__locals: &#krate::__private::Locals| -> #ty {
-                #take_this
+                #take_layer
                 #(#copy)*
                 #(#take)*
                 #(#supply)*
@@ -72,27 +60,27 @@ pub(super) fn run_again(region: &Region, bindings: &Bindings, body: &Body, here:
     }
 }
 
-/// What keeps a layer, or `self`, and what takes it within the body.
-fn this(region: &Region) -> Option<(TokenStream, Option<TokenStream>)> {
-    if let Some(local) = region.layer {
-        let here = Span::mixed_site().located_at(local.span());
-        let keep = quote_spanned!(here=> let __layer = __layer.keep(););
-        return Some((keep, Some(layer::take_from(local, quote_spanned!(here=> __layer.held())))));
-    }
-    let receiver = region.own_receiver()?;
-    let here = Span::mixed_site().located_at(forward::span(receiver));
-    let this = Ident::new("self", receiver.self_token.span);
-    let keep = match forward::kept_receiver(receiver) {
-        (ty, true) => quote_spanned!(here=> let __this = <#ty as ::core::clone::Clone>::clone(#this);),
-        (_, false) => quote_spanned!(here=> let __this = #this;),
-    };
-    Some((keep, None))
+/// What keeps a layer, and what takes it within the body.
+fn layer(local: &Type) -> (TokenStream, TokenStream) {
+    let here = Span::mixed_site().located_at(local.span());
+    let keep = quote_spanned!(here=> let __layer = __call.keep(&__layer););
+    (keep, layer::take_from(local, quote_spanned!(here=> __layer.held())))
 }
 
-/// `let __input0 = __input0.keep();`
+/// `let __this = Clone::clone(self);`
+fn keep_this(receiver: &Receiver) -> TokenStream {
+    let here = Span::mixed_site().located_at(forward::span(receiver));
+    let this = Ident::new("self", receiver.self_token.span);
+    match forward::kept_receiver(receiver) {
+        (ty, true) => quote_spanned!(here=> let __this = <#ty as ::core::clone::Clone>::clone(#this);),
+        (_, false) => quote_spanned!(here=> let __this = #this;),
+    }
+}
+
+/// `let __input0 = __call.keep(&__input0);`
 fn keep_struct(input: &Binding) -> TokenStream {
     let (cfgs, handle) = (&input.cfgs, &input.handle);
-    quote_spanned!(type_span(input)=> #(#cfgs)* let #handle = #handle.keep();)
+    quote_spanned!(type_span(input)=> #(#cfgs)* let #handle = __call.keep(&#handle);)
 }
 
 /// What the body takes an input from, as often as it runs.

@@ -1,5 +1,6 @@
 //! Layers: structs of distributed tensors that a region takes apart and puts together again over local ones.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -197,9 +198,8 @@ pub struct HeldLayer<'a, L: ?Sized> {
 }
 
 /// What stands for a struct until its body takes it, again and again: a clone, as the call's own may be gone by then.
-#[derive(Debug)]
-pub struct KeptLayer<L: ToOwned + ?Sized> {
-    layer: L::Owned,
+pub struct KeptLayer<L: KeepLayer + ?Sized> {
+    layer: L::Kept,
     tensors: Range<usize>,
 }
 
@@ -216,6 +216,11 @@ impl<'a> RegionCall<'a> {
         self.structure(layer, param, grad)
     }
 
+    /// A clone of a struct that outlives the call.
+    pub fn keep<L: KeepLayer + ?Sized>(&self, held: &HeldLayer<'_, L>) -> KeptLayer<L> {
+        KeptLayer { layer: held.layer.kept(), tensors: held.tensors.clone() }
+    }
+
     fn structure<L: Distribute + ?Sized>(
         &mut self,
         layer: &'a L,
@@ -229,17 +234,36 @@ impl<'a> RegionCall<'a> {
     }
 }
 
-impl<L: ToOwned + ?Sized> HeldLayer<'_, L> {
-    /// A clone that outlives the call.
-    pub fn keep(&self) -> KeptLayer<L> {
-        KeptLayer { layer: self.layer.to_owned(), tensors: self.tensors.clone() }
+/// A struct, or a slice of them, of which a clone can be kept.
+#[diagnostic::on_unimplemented(
+    message = "a struct of type `{Self}` cannot be kept for running the body again",
+    label = "not `Clone + Send + 'static`",
+    note = "`recompute` runs the body again in the backward pass: derive `Clone` for the struct"
+)]
+pub trait KeepLayer {
+    /// The clone.
+    type Kept: Borrow<Self> + Send + 'static;
+
+    /// Clones.
+    fn kept(&self) -> Self::Kept;
+}
+
+#[diagnostic::do_not_recommend]
+impl<L: ToOwned + ?Sized> KeepLayer for L
+where
+    L::Owned: Send + 'static,
+{
+    type Kept = L::Owned;
+
+    fn kept(&self) -> L::Owned {
+        self.to_owned()
     }
 }
 
-impl<L: ToOwned + ?Sized> KeptLayer<L> {
+impl<L: KeepLayer + ?Sized> KeptLayer<L> {
     /// The struct, once more.
     pub fn held(&self) -> HeldLayer<'_, L> {
-        HeldLayer { layer: std::borrow::Borrow::borrow(&self.layer), tensors: self.tensors.clone() }
+        HeldLayer { layer: self.layer.borrow(), tensors: self.tensors.clone() }
     }
 }
 

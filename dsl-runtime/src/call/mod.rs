@@ -19,7 +19,7 @@ mod verify;
 
 pub use argument::{Argument, Held};
 pub use context::Region;
-pub use layer::{Distribute, HandOver, HeldLayer, KeptLayer, joined};
+pub use layer::{Distribute, HandOver, HeldLayer, KeepLayer, KeptLayer, joined};
 pub use outcome::Outcome;
 pub use outputs::{Detached, Dist, Distributable, Labels, Outputs, Placed, Plain, places_itself};
 pub use region::{Locals, RegionCall, kept};

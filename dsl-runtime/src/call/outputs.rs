@@ -142,7 +142,7 @@ tuples! {
 /// A result of a body that can be labelled: a tensor, or a struct that derives `Distribute`, over local tensors.
 #[diagnostic::on_unimplemented(
     message = "a result of type `{Self}` cannot be labelled as a distributed tensor",
-    label = "not a tensor",
+    label = "neither a tensor nor a struct of tensors",
     note = "write `_` for this result in `out`, or return a tensor, or a struct of them that derives `Distribute`"
 )]
 pub trait Distributable: Sized {

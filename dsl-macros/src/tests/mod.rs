@@ -7,6 +7,7 @@ mod gradients;
 mod layers;
 mod recovery;
 mod rules;
+mod structs;
 mod syntax;
 
 use crate::errors::Errors;

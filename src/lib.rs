@@ -202,6 +202,9 @@
 //! # Ok::<(), local_map::Error>(())
 //! ```
 //!
+//! Functions take and return such structs, too: `fn apply(mlp: &Mlp<Tensor>, x: &Tensor) -> Result<Tensor>` with `in = [{..}, [Replicate]]`,
+//! where `{..}` says that the fields say it themselves. [`local_map`](local_map#structs) has the rules.
+//!
 //! # Environment
 //!
 //! | variable | meaning |

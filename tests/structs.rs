@@ -524,6 +524,11 @@ fn labelled(layer: &Labelled<Tensor>, x: &Tensor) -> Result<Tensor> {
     ((&layer.whole * 2.0)?.sum_all()? + x.broadcast_mul(&layer.addends)?.sum_all()?)? + layer.free.sum_all()?
 }
 
+#[local_map(in = [[Replicate], [Shard(0)]], out = [Partial(Sum)], grad = [[Replicate], _])]
+fn labelled_by_a_list(layer: &Labelled<Tensor>, x: &Tensor) -> Result<Tensor> {
+    x.broadcast_mul(&layer.addends)?.sum_all()? + layer.free.sum_all()?
+}
+
 #[test]
 fn a_field_has_its_own_gradient_label() {
     on_ranks(&[2], |world| {
@@ -538,6 +543,11 @@ fn a_field_has_its_own_gradient_label() {
         assert_eq!(of(&layer.whole)?, [2.0; 3]);
         assert_eq!(of(&layer.addends)?, [5.0; 3]);
         assert_eq!(of(&layer.free)?, [2.0; 3]);
+        // The list holds for the field that says nothing itself: this rank's rows.
+        let gradients = labelled_by_a_list(&layer, &x)?.backward()?;
+        let rows = if world.rank() == 0 { 3.0 } else { 2.0 };
+        assert_eq!(elements(&gradients.get(&layer.addends).unwrap().to_local()?), [rows; 3]);
+        assert_eq!(elements(&gradients.get(&layer.free).unwrap().to_local()?), [2.0; 3]);
         Ok(())
     });
 }

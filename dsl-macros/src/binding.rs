@@ -2,6 +2,7 @@
 
 use crate::model::{Parameter, Region, Role};
 use crate::structs::Structs;
+use crate::types;
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
 use syn::spanned::Spanned;
@@ -64,7 +65,7 @@ fn binding(handle: Ident, position: usize, parameter: Parameter) -> Binding {
         outer: outer_name(&written.pat, position),
         handle: match parameter.structs() {
             // Errors about taking it apart belong on its type.
-            Some(_) => Ident::new(&handle.to_string(), Span::mixed_site().located_at(written.ty.span())),
+            Some(_) => Ident::new(&handle.to_string(), type_span(&parameter)),
             None => handle,
         },
         cfgs: written.attrs.iter().filter(|attr| is_cfg(attr)).collect(),
@@ -72,6 +73,20 @@ fn binding(handle: Ident, position: usize, parameter: Parameter) -> Binding {
         structs: parameter.structs(),
         position,
     }
+}
+
+impl Binding<'_> {
+    /// Where errors about the type belong.
+    pub(crate) fn type_span(&self) -> Span {
+        type_span(&self.parameter)
+    }
+}
+
+/// On a struct itself rather than on the `&` before it.
+fn type_span(parameter: &Parameter) -> Span {
+    let ty = &parameter.written.ty;
+    let shown = if parameter.structs().is_some() { types::behind_reference(ty) } else { ty };
+    Span::mixed_site().located_at(shown.span())
 }
 
 /// The one of `bindings` that is about the parameter at `position`.

@@ -176,7 +176,7 @@ fn place_themselves<'a>(region: &'a Region) -> impl Iterator<Item = TokenStream>
 fn hand_over(at: usize, input: &Binding, all: &[Binding]) -> TokenStream {
     let (cfgs, handle, outer) = (&input.cfgs, &input.handle, &input.outer);
     let index = table::index(&all[..at]);
-    let here = Span::mixed_site().located_at(input.ty.span());
+    let here = input.type_span();
     match input.structs {
         None => quote_spanned!(here=> #(#cfgs)* let #handle = __call.input(#index, #outer);),
         Some(structs) => {
@@ -195,7 +195,7 @@ fn take(input: &Binding) -> TokenStream {
 fn take_from(input: &Binding, handle: TokenStream) -> TokenStream {
     let (attrs, pat) = (&input.inner_attrs, input.pat);
     let ty = types::without_lifetimes(input.ty);
-    let here = Span::mixed_site().located_at(input.ty.span());
+    let here = input.type_span();
     match input.structs {
         None => quote_spanned!(here=> #(#attrs)* let #pat: #ty = __locals.take(#handle);),
         Some(structs) => {

@@ -20,7 +20,7 @@ pub(super) fn can_be_kept(region: &Region, bindings: &Bindings) -> Vec<TokenStre
         kept(region, &ty, Span::mixed_site().located_at(forward::span(receiver)))
     });
     let plain = bindings.kept.iter().filter(|binding| !types::mentions_impl(binding.ty)).map(|binding| {
-        let (cfgs, kept) = (&binding.cfgs, kept(region, binding.ty, type_span(binding)));
+        let (cfgs, kept) = (&binding.cfgs, kept(region, binding.ty, binding.type_span()));
         quote!(#(#cfgs)* #kept)
     });
     this.into_iter().chain(plain).collect()
@@ -80,7 +80,7 @@ fn keep_this(receiver: &Receiver) -> TokenStream {
 /// `let __input0 = __call.keep(&__input0);`
 fn keep_struct(input: &Binding) -> TokenStream {
     let (cfgs, handle) = (&input.cfgs, &input.handle);
-    quote_spanned!(type_span(input)=> #(#cfgs)* let #handle = __call.keep(&#handle);)
+    quote_spanned!(input.type_span()=> #(#cfgs)* let #handle = __call.keep(&#handle);)
 }
 
 /// What the body takes an input from, as often as it runs.
@@ -88,14 +88,14 @@ fn again(input: &Binding) -> TokenStream {
     let handle = &input.handle;
     match input.structs {
         None => cloned(input),
-        Some(_) => quote_spanned!(type_span(input)=> #handle.held()),
+        Some(_) => quote_spanned!(input.type_span()=> #handle.held()),
     }
 }
 
 /// `let __kept0 = scale;`
 fn keep(kept: &Binding) -> TokenStream {
     let (cfgs, handle, outer) = (&kept.cfgs, &kept.handle, &kept.outer);
-    quote_spanned!(type_span(kept)=> #(#cfgs)* let #handle = #outer;)
+    quote_spanned!(kept.type_span()=> #(#cfgs)* let #handle = #outer;)
 }
 
 /// `let scale = Clone::clone(&__kept0);`
@@ -103,16 +103,12 @@ fn copy(kept: &Binding) -> TokenStream {
     let (attrs, pat, handle, ty) = (&kept.inner_attrs, kept.pat, &kept.handle, kept.ty);
     let copy = match types::mentions_impl(ty) {
         true => cloned(kept),
-        false => quote_spanned!(type_span(kept)=> <#ty as ::core::clone::Clone>::clone(&#handle)),
+        false => quote_spanned!(kept.type_span()=> <#ty as ::core::clone::Clone>::clone(&#handle)),
     };
-    quote_spanned!(type_span(kept)=> #(#attrs)* let #pat = #copy;)
+    quote_spanned!(kept.type_span()=> #(#attrs)* let #pat = #copy;)
 }
 
 fn cloned(binding: &Binding) -> TokenStream {
     let handle = &binding.handle;
-    quote_spanned!(type_span(binding)=> ::core::clone::Clone::clone(&#handle))
-}
-
-fn type_span(binding: &Binding) -> Span {
-    Span::mixed_site().located_at(binding.ty.span())
+    quote_spanned!(binding.type_span()=> ::core::clone::Clone::clone(&#handle))
 }

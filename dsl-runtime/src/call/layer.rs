@@ -116,7 +116,6 @@ impl Distribute for DTensor {
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<D: Distribute + ?Sized> Distribute for &D {
     type Local = D::Local;
 
@@ -133,7 +132,6 @@ impl<D: Distribute + ?Sized> Distribute for &D {
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<D: Distribute> Distribute for Option<D> {
     type Local = Option<D::Local>;
 
@@ -152,8 +150,7 @@ impl<D: Distribute> Distribute for Option<D> {
 
 macro_rules! lists {
     ($([$($generics:tt)*] $list:ty, $local:ty, $localize:expr;)*) => {
-        $(#[diagnostic::do_not_recommend]
-        impl<$($generics)*> Distribute for $list {
+        $(impl<$($generics)*> Distribute for $list {
             type Local = $local;
 
             fn hand_over<'a>(&'a self, to: &mut HandOver<'_, 'a>, declared: &'static Param) {
@@ -190,35 +187,39 @@ pub fn joined(path: &str, field: &str) -> String {
 /// What the layer itself is declared as: messages name its fields alone.
 const THIS: &str = "";
 
-/// What stands for a struct until its body takes it.
-#[derive(Debug)]
-pub struct HeldLayer<'a, L: ?Sized> {
+/// How a struct is put together over local tensors.
+type Localize<L, T> = fn(&L, &mut dyn FnMut() -> Tensor) -> T;
+
+/// What stands for a struct, `T` over local tensors, until its body takes it.
+pub struct HeldLayer<'a, L: ?Sized, T> {
     layer: &'a L,
+    localize: Localize<L, T>,
     tensors: Range<usize>,
 }
 
-/// What stands for a struct until its body takes it, again and again: a clone, as the call's own may be gone by then.
-pub struct KeptLayer<L: KeepLayer + ?Sized> {
-    layer: L::Kept,
+/// The same for a body that runs again, with a clone of the struct, as the call's own may be gone by then.
+pub struct KeptLayer<K, L: ?Sized, T> {
+    layer: K,
+    localize: Localize<L, T>,
     tensors: Range<usize>,
 }
 
 impl<'a> RegionCall<'a> {
     /// Hands over all tensors of the layer whose method is called.
-    pub fn layer<L: Distribute + ?Sized>(&mut self, layer: &'a L) -> HeldLayer<'a, L> {
+    pub fn layer<L: Distribute + ?Sized>(&mut self, layer: &'a L) -> HeldLayer<'a, L, L::Local> {
         static LAYER: Param = Param::any(THIS);
         self.structure(layer, &LAYER, Grad::Default)
     }
 
     /// Hands over all tensors of the struct that is the argument of the distributed parameter with this index.
-    pub fn fields<L: Distribute + ?Sized>(&mut self, param: usize, layer: &'a L) -> HeldLayer<'a, L> {
+    pub fn fields<L: Distribute + ?Sized>(&mut self, param: usize, layer: &'a L) -> HeldLayer<'a, L, L::Local> {
         let (param, grad) = self.spec.param(param);
         self.structure(layer, param, grad)
     }
 
     /// A clone of a struct that outlives the call.
-    pub fn keep<L: KeepLayer + ?Sized>(&self, held: &HeldLayer<'_, L>) -> KeptLayer<L> {
-        KeptLayer { layer: held.layer.kept(), tensors: held.tensors.clone() }
+    pub fn keep<L: KeepLayer + ?Sized, T>(&self, held: &HeldLayer<'_, L, T>) -> KeptLayer<L::Kept, L, T> {
+        KeptLayer { layer: held.layer.kept(), localize: held.localize, tensors: held.tensors.clone() }
     }
 
     fn structure<L: Distribute + ?Sized>(
@@ -226,11 +227,11 @@ impl<'a> RegionCall<'a> {
         layer: &'a L,
         param: &'static Param,
         grad: Grad,
-    ) -> HeldLayer<'a, L> {
+    ) -> HeldLayer<'a, L, L::Local> {
         let start = self.inputs.len();
         let (outer, elements) = (Outer::Function, SmallVec::new());
         layer.hand_over(&mut HandOver { call: &mut *self, outer, elements, param, grad }, param);
-        HeldLayer { layer, tensors: start..self.inputs.len() }
+        HeldLayer { layer, localize: L::localize, tensors: start..self.inputs.len() }
     }
 }
 
@@ -260,18 +261,18 @@ where
     }
 }
 
-impl<L: KeepLayer + ?Sized> KeptLayer<L> {
+impl<K: Borrow<L>, L: ?Sized, T> KeptLayer<K, L, T> {
     /// The struct, once more.
-    pub fn held(&self) -> HeldLayer<'_, L> {
-        HeldLayer { layer: self.layer.borrow(), tensors: self.tensors.clone() }
+    pub fn held(&self) -> HeldLayer<'_, L, T> {
+        HeldLayer { layer: self.layer.borrow(), localize: self.localize, tensors: self.tensors.clone() }
     }
 }
 
 impl Locals {
     /// The struct over local tensors.
-    pub fn layer<L: Distribute + ?Sized>(&self, held: HeldLayer<'_, L>) -> L::Local {
+    pub fn layer<L: ?Sized, T>(&self, held: HeldLayer<'_, L, T>) -> T {
         let mut tensors = self.tensors[held.tensors].iter();
-        held.layer.localize(&mut || {
+        (held.localize)(held.layer, &mut || {
             tensors.next().cloned().unwrap_or_else(|| {
                 self.short.set(true);
                 no_elements()

@@ -447,11 +447,12 @@ fn outside_the_mesh_the_tensors_of_a_result_are_absent() {
     assert!(names.iter().all(|names| *names == expected), "{names:?}");
 }
 
-fn message(program: impl Fn(&Model, &DTensor) -> local_map::Result<()> + Sync) -> String {
+fn message<T>(program: impl Fn(&Model, &DTensor) -> Result<T> + Sync) -> String {
     let failure = failure(2, |world| -> local_map::Result<()> {
         let mesh = world.mesh([("tp", 2)])?;
         let model = distributed(&mesh);
-        program(&model, &DTensor::from_local(input(), &mesh, &[Replicate])?)
+        program(&model, &DTensor::from_local(input(), &mesh, &[Replicate])?)?;
+        Ok(())
     });
     failure.cause.to_string()
 }
@@ -462,7 +463,7 @@ fn misplaced_tensors_are_named_by_their_fields() {
         let mut model = model.clone();
         model.blocks[1].up = model.blocks[1].up.reshard(&[Replicate])?;
         model.scale = model.scale.reshard(&[Shard(0)])?;
-        Ok(drop(owned(model, x)?))
+        owned(model, x)
     });
     assert!(
         text.contains("owned: arguments `model.blocks.1.up`, `model.scale` are not placed as `in` requires"),
@@ -472,7 +473,7 @@ fn misplaced_tensors_are_named_by_their_fields() {
     let text = message(|model, x| {
         let mut blocks = model.blocks.clone();
         blocks[1].down = blocks[1].down.reshard(&[Replicate])?;
-        Ok(drop(fields(&blocks, &model.scale, x.clone())?))
+        fields(&blocks, &model.scale, x.clone())
     });
     assert!(text.contains("fields: argument `blocks[1].down` is not placed"), "{text}");
 }
@@ -500,7 +501,7 @@ fn too_deep(model: Model<Tensor>) -> Result<Model<Tensor>> {
 
 #[test]
 fn a_result_that_cannot_be_placed_is_named_by_its_field() {
-    let text = message(|model, _| Ok(drop(too_deep(model.clone())?)));
+    let text = message(|model, _| too_deep(model.clone()));
     assert!(
         text.starts_with("field `scale`: too_deep: the result, locally f64[3], cannot be placed as (Shard(2))"),
         "{text}"
@@ -627,7 +628,7 @@ fn greedy(x: &Greedy<Tensor>) -> Result<Tensor> {
 
 #[test]
 fn a_struct_that_takes_more_tensors_than_it_gave_is_an_error() {
-    let text = message(|model, _| Ok(drop(greedy(&Greedy(model.scale.clone()))?)));
+    let text = message(|model, _| greedy(&Greedy(model.scale.clone())));
     assert!(
         text.starts_with("greedy: a struct among the arguments localizes more tensors than it hands over"),
         "{text}"

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use candle_core::Tensor;
 use smallvec::SmallVec;
 
-use super::path::{Outer, Path};
+use super::path::Path;
 use super::region::{Handed, Input, Locals, RegionCall};
 use super::spec::{Grad, Param, RegionSpec};
 use crate::error::{Error, Report, Result};
@@ -50,23 +50,32 @@ pub trait Distribute {
     }
 }
 
+/// What is handed over.
+enum Outer {
+    /// An argument.
+    Function,
+    /// The fields of the layer whose method is called.
+    This,
+    /// The fields of a struct.
+    Struct(Rc<Path>),
+}
+
 /// The tensors of a struct on their way into a call.
 pub struct HandOver<'c, 'a> {
     call: &'c mut RegionCall<'a>,
-    /// The struct that the fields are of.
     outer: Outer,
     /// The place in the field, where that is a list.
     elements: SmallVec<[usize; 2]>,
     /// Whose placements and gradient hold for what has none of its own.
     param: &'static Param,
-    grad: Grad,
+    grad: &'static Grad,
 }
 
 impl<'a> HandOver<'_, 'a> {
     /// Hands over the fields of a struct that was itself declared so.
     pub fn within(&mut self, declared: &'static Param, fields: impl FnOnce(&mut HandOver<'_, 'a>)) {
         let outer = match declared.name {
-            THIS => Outer::This,
+            "" => Outer::This,
             _ => Outer::Struct(Rc::new(self.path(declared))),
         };
         let (param, grad) = self.rule(declared);
@@ -74,13 +83,19 @@ impl<'a> HandOver<'_, 'a> {
     }
 
     fn path(&self, declared: &'static Param) -> Path {
-        Path { outer: self.outer.clone(), name: declared.name, elements: self.elements.clone() }
+        let outer = match &self.outer {
+            Outer::Struct(path) => Some(path.clone()),
+            // Only the place in a list looks otherwise in a layer than in an argument.
+            Outer::This if !self.elements.is_empty() => Some(Rc::new(Path::parameter(&LAYER))),
+            Outer::This | Outer::Function => None,
+        };
+        Path { outer, declared, elements: self.elements.clone() }
     }
 
     /// The field's own rule, or that of its struct.
-    fn rule(&self, declared: &'static Param) -> (&'static Param, Grad) {
+    fn rule(&self, declared: &'static Param) -> (&'static Param, &'static Grad) {
         let param = if declared.wanted.is_some() { declared } else { self.param };
-        let grad = if let Grad::Placed(_) = declared.grad { declared.grad } else { self.grad };
+        let grad = if let Grad::Placed(_) = declared.grad { &declared.grad } else { self.grad };
         (param, grad)
     }
 
@@ -185,7 +200,7 @@ pub fn joined(path: &str, field: &str) -> String {
 }
 
 /// What the layer itself is declared as: messages name its fields alone.
-const THIS: &str = "";
+static LAYER: Param = Param::any("");
 
 /// How a struct is put together over local tensors.
 type Localize<L, T> = fn(&L, &mut dyn FnMut() -> Tensor) -> T;
@@ -207,8 +222,7 @@ pub struct KeptLayer<K, L: ?Sized, T> {
 impl<'a> RegionCall<'a> {
     /// Hands over all tensors of the layer whose method is called.
     pub fn layer<L: Distribute + ?Sized>(&mut self, layer: &'a L) -> HeldLayer<'a, L, L::Local> {
-        static LAYER: Param = Param::any(THIS);
-        self.structure(layer, &LAYER, Grad::Default)
+        self.structure(layer, &LAYER, &LAYER.grad)
     }
 
     /// Hands over all tensors of the struct that is the argument of the distributed parameter with this index.
@@ -226,7 +240,7 @@ impl<'a> RegionCall<'a> {
         &mut self,
         layer: &'a L,
         param: &'static Param,
-        grad: Grad,
+        grad: &'static Grad,
     ) -> HeldLayer<'a, L, L::Local> {
         let start = self.inputs.len();
         let (outer, elements) = (Outer::Function, SmallVec::new());

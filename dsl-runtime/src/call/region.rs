@@ -34,7 +34,7 @@ pub struct RegionCall<'a> {
 pub(super) struct Handed<'a> {
     /// Whose placements it must have: a field without its own is placed as its struct.
     pub(super) param: &'static Param,
-    pub(super) grad: Grad,
+    pub(super) grad: &'static Grad,
     pub(super) path: Path,
     pub(super) tensor: Input<'a>,
 }
@@ -168,7 +168,7 @@ impl<'a> RegionCall<'a> {
 
     fn declared(&self, param: usize, tensor: Input<'a>) -> Handed<'a> {
         let (param, grad) = self.spec.param(param);
-        Handed { param, grad, path: Path::parameter(param.name), tensor }
+        Handed { param, grad, path: Path::parameter(param), tensor }
     }
 
     /// Hands over the element with this index of a list.

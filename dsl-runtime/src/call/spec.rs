@@ -102,10 +102,10 @@ impl RegionSpec {
     }
 
     /// What is declared of the distributed parameter with this index.
-    pub(super) fn param(&self, index: usize) -> (&'static Param, Grad) {
+    pub(super) fn param(&self, index: usize) -> (&'static Param, &'static Grad) {
         static UNKNOWN: Param = Param::any("?");
-        let grad = self.grads.get(index).copied().unwrap_or(Grad::Default);
-        (self.params.get(index).unwrap_or(&UNKNOWN), grad)
+        let param = self.params.get(index).unwrap_or(&UNKNOWN);
+        (param, self.grads.get(index).unwrap_or(&param.grad))
     }
 
     /// Begins a call on the mesh of the distributed inputs.

@@ -230,7 +230,7 @@
 //! # Layers
 //!
 //! A struct of tensors with `#[derive(Distribute)]` can be given a method that is a region, by [`local_layer`]: the struct's own
-//! tensors are inputs, too. Structs nest; [`parameters`](Distribute::parameters) lists what an optimizer steps, by name.
+//! tensors are inputs, too. [`local_map`](local_map#structs) takes and returns such structs. Structs nest; [`parameters`](Distribute::parameters) lists what an optimizer steps, by name.
 //!
 //! ```
 //! use candle_core::{DType, Device, Result, Tensor};
@@ -253,6 +253,12 @@
 //!     }
 //! }
 //!
+//! /// Structs are parameters and results of functions, too; `{..}`: the fields say how they are placed.
+//! #[local_map(in = [{..}], out = [Partial(Sum)])]
+//! fn weight_decay(mlp: &Mlp<Tensor>) -> Result<Tensor> {
+//!     mlp.up.sqr()?.sum_all()? + mlp.down.sqr()?.sum_all()?
+//! }
+//!
 //! launch(2, |world| -> Result<()> {
 //!     let mesh = world.mesh([("tp", 2)])?;
 //!     let ones = |shape, placement| DTensor::shard(&Tensor::ones(shape, DType::F32, &Device::Cpu)?, &mesh, &[placement]);
@@ -261,6 +267,7 @@
 //!     let mlp: Mlp = Mlp { up, down, scale: 0.5 }; // the type says what `into` makes: tensors
 //!     let y = mlp.forward(&ones((1, 3), Replicate)?)?.reshard(&[Replicate])?;
 //!     assert_eq!(y.full()?.flatten_all()?.to_vec1::<f32>()?, [18.0]); // 4 columns of 3 squared, by a half
+//!     assert_eq!(weight_decay(&mlp)?.full()?.to_scalar::<f32>()?, 16.0);
 //!     let gradients = y.backward()?;
 //!     for (name, parameter) in mlp.parameters() {
 //!         assert!(gradients.get(parameter).is_some(), "{name}"); // `up` and `down`

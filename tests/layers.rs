@@ -224,7 +224,7 @@ fn a_misplaced_field_is_named() {
         Ok(())
     });
     let text = failure.cause.to_string();
-    assert!(text.contains("Model::forward: argument `up[1]` is not placed"), "{text}");
+    assert!(text.contains("Model::forward: argument `blocks.1.up` is not placed"), "{text}");
     assert!(text.contains("is (Shard(0)), required (Shard(1))"), "{text}");
 }
 

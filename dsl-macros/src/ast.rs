@@ -126,6 +126,18 @@ impl Inputs {
         }
     }
 
+    /// The same to be replaced.
+    pub(crate) fn entry_mut(&mut self, at: usize, pat: &Pat) -> Option<&mut Entry> {
+        match self {
+            Inputs::Each(entries) => entries.items.get_mut(at),
+            Inputs::Named(entries) => {
+                let name = plain_name(simple_name(pat)?);
+                entries.iter_mut().find(|(named, _)| plain_name(named) == name).map(|(_, entry)| entry)
+            }
+            Inputs::Unreadable => None,
+        }
+    }
+
     /// All entries, as they are written.
     fn entries(&self) -> Vec<&Entry> {
         match self {
@@ -149,6 +161,8 @@ pub(crate) enum Entry {
     Plain(Span),
     /// `[placement, ..]`, or `{ axis: placement, .. }`
     Placed(List),
+    /// `{..}`: as it is itself, or as the fields of a struct say.
+    Own(Span),
     /// Already reported as wrong.
     Unreadable(Span),
 }
@@ -157,7 +171,7 @@ impl Entry {
     /// The token to blame.
     pub(crate) fn span(&self) -> Span {
         match self {
-            Entry::Plain(span) | Entry::Unreadable(span) => *span,
+            Entry::Plain(span) | Entry::Own(span) | Entry::Unreadable(span) => *span,
             Entry::Placed(list) => list.span,
         }
     }

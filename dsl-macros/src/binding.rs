@@ -1,8 +1,11 @@
 //! The parameters that the wrapper does not merely pass through, by all the names that they have in the expansion.
 
 use crate::model::{Parameter, Region, Role};
+use crate::structs::Structs;
+use crate::types;
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
+use syn::spanned::Spanned;
 use syn::{Attribute, Pat, Type};
 
 /// All of them.
@@ -29,6 +32,8 @@ pub(crate) struct Binding<'a> {
     pub(crate) cfgs: Vec<&'a Attribute>,
     /// Those, and the lint levels, which speak of the author's binding.
     pub(crate) inner_attrs: Vec<&'a Attribute>,
+    /// How it shows structs of distributed tensors.
+    pub(crate) structs: Option<Structs>,
     /// The place among all parameters but `self`.
     pub(crate) position: usize,
 }
@@ -58,11 +63,30 @@ fn binding(handle: Ident, position: usize, parameter: Parameter) -> Binding {
         pat: &written.pat,
         ty: &written.ty,
         outer: outer_name(&written.pat, position),
-        handle,
+        handle: match parameter.structs() {
+            // Errors about taking it apart belong on its type.
+            Some(_) => Ident::new(&handle.to_string(), type_span(&parameter)),
+            None => handle,
+        },
         cfgs: written.attrs.iter().filter(|attr| is_cfg(attr)).collect(),
         inner_attrs: written.attrs.iter().filter(|attr| is_cfg(attr) || is_lint(attr)).collect(),
+        structs: parameter.structs(),
         position,
     }
+}
+
+impl Binding<'_> {
+    /// Where errors about the type belong.
+    pub(crate) fn type_span(&self) -> Span {
+        type_span(&self.parameter)
+    }
+}
+
+/// On a struct itself rather than on the `&` before it.
+fn type_span(parameter: &Parameter) -> Span {
+    let ty = &parameter.written.ty;
+    let shown = if parameter.structs().is_some() { types::behind_reference(ty) } else { ty };
+    Span::mixed_site().located_at(shown.span())
 }
 
 /// The one of `bindings` that is about the parameter at `position`.

@@ -1,16 +1,17 @@
 //! `#[derive(Distribute)]`: a struct of distributed tensors that a region takes apart, and puts together over local ones.
 
+mod field;
+mod results;
+
+use self::field::{Part, contained, here, is_misfit, param};
 use crate::ast::List;
 use crate::errors::Errors;
 use crate::function::compact;
 use crate::tokens::replaced;
-use crate::{check, layer, placement, table, types};
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use crate::{check, layer};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::spanned::Spanned;
-use syn::{
-    Attribute, Data, DeriveInput, Field, GenericParam, Generics, Member, Meta, Path, Type, TypeParam, WherePredicate,
-};
+use syn::{Data, DeriveInput, GenericParam, Generics, Path, TypeParam, WherePredicate};
 
 const KIND: &str = "`Distribute` is for structs: which variant a value has could differ between ranks; put the tensors \
                     into a struct";
@@ -18,7 +19,6 @@ const NO_PARAMETER: &str = "the struct needs a type parameter for its tensors, t
                             and `Tensor` within, as in `struct Mlp<T = DTensor> { up: T }`";
 const CRATE: &str =
     "on a struct, `#[local_map(..)]` only says where `local_map` is found: `#[local_map(crate = path)]`";
-const PLACE: &str = "`#[place(..)]` takes one placement per mesh axis, as in `#[place(Shard(0))]`";
 
 /// Expands the derive.
 pub(crate) fn expansion(item: TokenStream, errors: &mut Errors) -> TokenStream {
@@ -62,6 +62,16 @@ fn krate(input: syn::parse::ParseStream) -> syn::Result<Path> {
     input.call(Path::parse_mod_style)
 }
 
+/// What the expansion names again and again.
+struct Context {
+    krate: TokenStream,
+    private: TokenStream,
+    /// The distributed tensor.
+    global: TokenStream,
+    /// The plain one.
+    local: TokenStream,
+}
+
 /// A struct of tensors.
 struct Struct<'a> {
     input: &'a DeriveInput,
@@ -69,77 +79,6 @@ struct Struct<'a> {
     tensor: &'a TypeParam,
     fields: Vec<Part<'a>>,
     krate: Option<Path>,
-}
-
-/// One field.
-struct Part<'a> {
-    member: Member,
-    ty: &'a Type,
-    /// Whether tensors are in it.
-    distributed: bool,
-    list: Option<List>,
-}
-
-impl<'a> Part<'a> {
-    fn new(member: Member, field: &'a Field, tensor: &Ident, errors: &mut Errors) -> Self {
-        let distributed = mentions(field.ty.to_token_stream(), tensor);
-        let mut part = Part { member, ty: &field.ty, distributed, list: None };
-        for attr in field.attrs.iter().filter(|attr| attr.path().is_ident("place")) {
-            part.place(attr, tensor, errors);
-        }
-        part
-    }
-
-    /// Reads `#[place(..)]`.
-    fn place(&mut self, attr: &Attribute, tensor: &Ident, errors: &mut Errors) {
-        let Meta::List(list) = &attr.meta else {
-            return errors.under(attr, PLACE);
-        };
-        if let Some(message) = self.misuse(tensor) {
-            return errors.under(attr.path(), message);
-        }
-        let mut group = Group::new(Delimiter::Parenthesis, list.tokens.clone());
-        group.set_span(list.delimiter.span().join());
-        let list = placement::either(&group, errors);
-        if self.list.replace(list).is_some() {
-            errors.under(attr.path(), format!("`#[place(..)]` is given twice for `{}`", self.name()));
-        }
-    }
-
-    /// Why the field has no placements of its own.
-    fn misuse(&self, tensor: &Ident) -> Option<String> {
-        let (name, ty) = (self.name(), compact(self.ty));
-        if !self.distributed {
-            return Some(format!(
-                "field `{name}` of type `{ty}` does not mention `{tensor}`, so no tensor of it is distributed: remove \
-                 `#[place(..)]`"
-            ));
-        }
-        let inner = contained(self.ty);
-        match inner {
-            Type::Path(path) if !path.path.is_ident(tensor) => Some(format!(
-                "field `{name}` of type `{ty}` is no tensor but a struct of them, which says itself how they are placed: \
-                 remove `#[place(..)]`"
-            )),
-            _ => None,
-        }
-    }
-
-    /// Without `r#`; a number in a tuple struct.
-    fn name(&self) -> String {
-        match &self.member {
-            Member::Named(name) => name.to_string().trim_start_matches("r#").to_owned(),
-            Member::Unnamed(index) => index.index.to_string(),
-        }
-    }
-}
-
-/// What is in the `Option`s and `Vec`s.
-fn contained(ty: &Type) -> &Type {
-    match types::argument_of(ty, "Option").or_else(|| types::argument_of(ty, "Vec")) {
-        Some(inner) => contained(inner),
-        None => types::bare(ty),
-    }
 }
 
 fn mentions(tokens: TokenStream, tensor: &Ident) -> bool {
@@ -165,7 +104,8 @@ impl Struct<'_> {
             errors.under(field.ty, message);
         }
         let lists: Vec<&List> = self.fields.iter().filter_map(|field| field.list.as_ref()).collect();
-        check::fields(&lists, errors);
+        let grads: Vec<&List> = self.fields.iter().filter_map(|field| field.grad.as_ref()).collect();
+        check::fields(&lists, &grads, errors);
         misfits.is_empty()
     }
 
@@ -174,11 +114,40 @@ impl Struct<'_> {
     }
 
     /// ```text
+    /// const _: () = {
+    ///     static FIELDS: [Param; 1] = [Param::placed("up", &[Want::Replicate])];
+    ///     impl Distribute for Mlp<DTensor> { .. }
+    ///     impl Distributable for Mlp<Tensor> { .. }
+    ///     impl Placed for Mlp<Tensor> {}
+    /// };
+    /// ```
+    fn implementation(&self) -> TokenStream {
+        let krate = self.krate(Span::mixed_site());
+        let context = Context {
+            private: quote!(#krate::__private),
+            global: quote!(#krate::DTensor),
+            local: quote!(#krate::candle_core::Tensor),
+            krate,
+        };
+        let private = &context.private;
+        let fields = self.distributed().map(|field| param(field, private));
+        let count = self.distributed().count();
+        let implementations = [self.argument(&context), self.result(&context), self.placed(&context)];
+        quote_spanned! {Span::mixed_site()=>
+            const _: () = {
+                static __FIELDS: [#private::Param; #count] = [#(#fields),*];
+                #(#implementations)*
+            };
+        }
+    }
+
+    /// ```text
     /// impl Distribute for Mlp<DTensor> {
     ///     type Local = Mlp<Tensor>;
-    ///     fn hand_over<'a>(&'a self, call: &mut RegionCall<'a>, _: &'static Param) {
-    ///         static FIELDS: [Param; 1] = [Param::placed("up", &[Want::Replicate])];
-    ///         Distribute::hand_over(&self.up, call, &FIELDS[0]);
+    ///     fn hand_over<'a>(&'a self, to: &mut HandOver<'_, 'a>, declared: &'static Param) {
+    ///         to.within(declared, |to| {
+    ///             Distribute::hand_over(&self.up, to, &FIELDS[0]);
+    ///         });
     ///     }
     ///     fn localize(&self, next: &mut dyn FnMut() -> Tensor) -> Mlp<Tensor> {
     ///         Mlp { up: Distribute::localize(&self.up, next), act: Clone::clone(&self.act) }
@@ -188,26 +157,25 @@ impl Struct<'_> {
     ///     }
     /// }
     /// ```
-    fn implementation(&self) -> TokenStream {
-        let krate = self.krate(Span::mixed_site());
-        let private = quote!(#krate::__private);
-        let (global, local) = (quote!(#krate::DTensor), quote!(#krate::candle_core::Tensor));
-        let (name, params) = (&self.input.ident, self.params(&global));
-        let predicates = self.predicates(&[&global, &local]);
-        let (global_args, local_args) = (self.arguments(&global), self.arguments(&local));
-        let params_of_fields = self.distributed().map(|field| param(field, &private));
-        let count = self.distributed().count();
+    fn argument(&self, context: &Context) -> TokenStream {
+        let Context { krate, private, global, local } = context;
+        let (header, local_struct) = (self.header(context, &quote!(#krate::Distribute), global), self.over(local));
         let hand_over = self.distributed().enumerate().map(|(at, field)| self.hand_over(at, field));
         let localize = self.fields.iter().map(|field| self.localize(field));
         let visit = self.distributed().map(|field| self.visit(field));
+        let name = &self.input.ident;
         quote_spanned! {Span::mixed_site()=>
-            #[automatically_derived]
-            impl<#(#params),*> #krate::Distribute for #name<#(#global_args),*> where #(#predicates),* {
-                type Local = #name<#(#local_args),*>;
+            #header {
+                type Local = #local_struct;
 
-                fn hand_over<'__a>(&'__a self, __call: &mut #private::RegionCall<'__a>, _: &'static #private::Param) {
-                    static __FIELDS: [#private::Param; #count] = [#(#params_of_fields),*];
-                    #(#hand_over)*
+                fn hand_over<'__a>(
+                    &'__a self,
+                    __to: &mut #private::HandOver<'_, '__a>,
+                    __declared: &'static #private::Param
+                ) {
+                    __to.within(__declared, |__to| {
+                        #(#hand_over)*
+                    });
                 }
 
                 fn localize(&self, __next: &mut dyn ::core::ops::FnMut() -> #local) -> Self::Local {
@@ -223,6 +191,34 @@ impl Struct<'_> {
                 }
             }
         }
+    }
+
+    /// ```text
+    /// impl Trait for Mlp<DTensor> where ..
+    /// ```
+    fn header(&self, context: &Context, of: &TokenStream, tensor: &TokenStream) -> TokenStream {
+        self.header_where(Vec::new(), context, of, tensor)
+    }
+
+    /// The same with more conditions.
+    fn header_where(
+        &self,
+        more: Vec<TokenStream>,
+        context: &Context,
+        of: &TokenStream,
+        tensor: &TokenStream,
+    ) -> TokenStream {
+        let Context { global, local, .. } = context;
+        let (params, mut predicates) = (self.params(global), self.predicates(&[global, local]));
+        predicates.extend(more);
+        let this = self.over(tensor);
+        quote!(#[automatically_derived] impl<#(#params),*> #of for #this where #(#predicates),*)
+    }
+
+    /// The struct over this tensor.
+    fn over(&self, tensor: &TokenStream) -> TokenStream {
+        let (name, arguments) = (&self.input.ident, self.arguments(tensor));
+        quote!(#name<#(#arguments),*>)
     }
 
     fn distributed(&self) -> impl Iterator<Item = &Part<'_>> {
@@ -283,7 +279,7 @@ impl Struct<'_> {
     fn hand_over(&self, at: usize, field: &Part) -> TokenStream {
         let (member, here) = (&field.member, here(field));
         let krate = self.krate(here);
-        quote_spanned!(here=> #krate::Distribute::hand_over(&self.#member, __call, &__FIELDS[#at]);)
+        quote_spanned!(here=> #krate::Distribute::hand_over(&self.#member, __to, &__FIELDS[#at]);)
     }
 
     fn localize(&self, field: &Part) -> TokenStream {
@@ -301,23 +297,5 @@ impl Struct<'_> {
         quote_spanned! {here=>
             #krate::Distribute::visit(&self.#member, &#krate::__private::joined(__path, #name), __each);
         }
-    }
-}
-
-/// Whether values of the type are surely not taken apart.
-fn is_misfit(ty: &Type) -> bool {
-    !matches!(ty, Type::Path(_) | Type::Macro(_) | Type::Verbatim(_))
-}
-
-/// Where errors about the field's type belong.
-fn here(field: &Part) -> Span {
-    Span::mixed_site().located_at(field.ty.span())
-}
-
-fn param(field: &Part, private: &TokenStream) -> TokenStream {
-    let name = field.name();
-    match &field.list {
-        Some(list) => table::placed(&name, list, private),
-        None => quote!(#private::Param::any(#name)),
     }
 }

@@ -4,7 +4,7 @@ use crate::ast::{Args, Entries, Entry, Inputs, List, Outputs};
 use crate::errors::Errors;
 use crate::function::Function;
 use crate::tokens::{is_punct, is_word, nothing_after, pieces};
-use crate::{axes, place, placement};
+use crate::{axes, own, place, placement};
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 use syn::{Error, Expr, Result};
 
@@ -20,6 +20,7 @@ const ON_ALL: &str = "`on` belongs to one entry: write `[[Shard(0)] on mesh, [Re
 /// Adds what stands on the parameters, and brings all entries into the order of `axes`.
 pub(crate) fn complete(args: &mut Args, function: &Function, errors: &mut Errors) {
     place::on_parameters(args, function, errors);
+    own::settle(args, function, errors);
     axes::settle(args, errors);
 }
 

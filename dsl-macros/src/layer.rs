@@ -5,17 +5,18 @@
 
 use crate::ast::Args;
 use crate::errors::Errors;
-use crate::function::{Body, Function, compact};
+use crate::forward::{self, Target};
+use crate::function::{Function, compact};
 use crate::model::Region;
 use crate::tokens::{is_punct, is_word, located, replaced};
 use crate::{check, entry, expand, parse, types};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, FnArg, GenericArgument, GenericParam, Generics, ImplItem, Pat, PatType, Path, PathArguments, Receiver,
-    ReceiverKind, Result, Safety, Token, Type, Visibility, parse_quote,
+    Attribute, GenericArgument, Generics, ImplItem, Path, PathArguments, Receiver, ReceiverKind, Result, Token, Type,
+    Visibility,
 };
 
 const ITEM: &str =
@@ -252,42 +253,17 @@ impl Layer<'_> {
         global
     }
 
-    /// The method with simple names for all parameters, whose body calls the author's on the local struct.
+    /// The method whose body calls the author's on the local struct.
     fn forwarding(&self, errors: &mut Errors) -> Function {
-        let method = self.method;
-        let mut sig = method.sig.clone();
-        for (position, parameter) in sig.inputs.iter_mut().filter_map(typed).enumerate() {
-            for attr in parameter.attrs.iter().filter(|attr| attr.path().is_ident("cfg")) {
-                errors.under(attr, CFG);
-            }
-            let name = simple_name(&parameter.pat, position);
-            *parameter.pat = parse_quote!(#name);
-            parameter.attrs.retain(|attr| attr.path().is_ident("place"));
-            *parameter.ty = self.without_self(&parameter.ty);
+        let (local, name) = (self.local, &self.method.sig.ident);
+        for condition in forward::conditions(self.method) {
+            errors.under(condition, CFG);
         }
-        if let syn::ReturnType::Type(_, ty) = &mut sig.output {
-            **ty = self.without_self(ty);
-        }
-        let block = method.body.as_ref().map(|body| self.call(&sig, body.block.span()));
-        let body = block.map(|block| Body { attrs: TokenStream::new(), block });
-        Function { attrs: method.attrs.clone(), vis: method.vis.clone(), sig, body }
-    }
-
-    /// `{ <Mlp<Tensor>>::forward(&__layer, x) }`
-    fn call(&self, sig: &syn::Signature, span: Span) -> Group {
-        let (local, name) = (self.local, &sig.ident);
-        let here = Span::mixed_site().located_at(span);
+        let span = self.method.body.as_ref().map_or_else(|| name.span(), |body| body.block.span());
         let layer = Ident::new("__layer", Span::mixed_site());
-        let generics = turbofish(&sig.generics);
-        let arguments = sig.inputs.iter().filter_map(|input| match input {
-            FnArg::Typed(parameter) => Some(&parameter.pat),
-            FnArg::Receiver(_) => None,
-        });
-        let call = quote_spanned!(here=> <#local>::#name #generics (&#layer, #(#arguments),*));
-        let call = if matches!(sig.safety, Safety::Unsafe(_)) { quote_spanned!(here=> unsafe { #call }) } else { call };
-        let mut block = Group::new(Delimiter::Brace, call);
-        block.set_span(span);
-        block
+        let path = quote_spanned!(Span::mixed_site().located_at(span)=> <#local>::#name);
+        let retyped = |ty: &Type| self.without_self(ty);
+        forward::to(&Target { path, this: quote_spanned!(span=> &#layer), retyped: &retyped }, self.method)
     }
 
     /// `ty` with the struct over plain tensors for `Self`, which is another one in the wrapper.
@@ -305,32 +281,6 @@ impl Layer<'_> {
         });
         syn::parse2(replaced).unwrap_or_else(|_| ty.clone())
     }
-}
-
-fn typed(input: &mut FnArg) -> Option<&mut PatType> {
-    match input {
-        FnArg::Typed(parameter) => Some(parameter),
-        FnArg::Receiver(_) => None,
-    }
-}
-
-/// The author's name for the parameter, or a fresh one for a pattern.
-fn simple_name(pat: &Pat, position: usize) -> Ident {
-    match pat {
-        Pat::Ident(pat) if pat.subpat.is_none() => pat.ident.clone(),
-        _ => format_ident!("__arg{position}", span = Span::mixed_site()),
-    }
-}
-
-/// `::<T, N>`; lifetimes are inferred.
-fn turbofish(generics: &Generics) -> Option<TokenStream> {
-    let names = generics.params.iter().filter_map(|param| match param {
-        GenericParam::Type(param) => Some(&param.ident),
-        GenericParam::Const(param) => Some(&param.ident),
-        GenericParam::Lifetime(_) => None,
-    });
-    let names: Vec<&Ident> = names.collect();
-    (!names.is_empty()).then(|| quote!(::<#(#names),*>))
 }
 
 /// The name of the struct, for messages.
@@ -351,7 +301,13 @@ pub(crate) fn hand_over(region: &Region) -> Option<TokenStream> {
 
 /// `let __layer = __locals.layer(__layer);`
 pub(crate) fn take(local: &Type) -> TokenStream {
-    quote_spanned!(Span::mixed_site().located_at(local.span())=> let __layer = __locals.layer(__layer);)
+    let here = Span::mixed_site().located_at(local.span());
+    take_from(local, quote_spanned!(here=> __layer))
+}
+
+/// The same, of what `held` stands for.
+pub(crate) fn take_from(local: &Type, held: TokenStream) -> TokenStream {
+    quote_spanned!(Span::mixed_site().located_at(local.span())=> let __layer = __locals.layer(#held);)
 }
 
 /// The path of the facade crate: the given one, or `::local_map`.

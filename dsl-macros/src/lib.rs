@@ -1,12 +1,12 @@
 //! The macros of the crate `local-map`, which re-exports them: depend on that one.
 //!
 //! One expansion of `#[local_map]` goes through five steps, each in files of its own: the attribute is read (`parse`, `entry`,
-//! `placement`, `place`, `axes`, into `ast`), put beside the function (`function`, `types`, into `model`), held against every rule
+//! `placement`, `place`, `own`, `axes`, into `ast`), put beside the function (`function`, `types`, `structs`, into `model`), held against every rule
 //! (`check`), and written as a wrapper (`binding`, `expand`, `signature`, `table`). A step never stops at a mistake: it notes it and
 //! goes on with its best guess, so that all mistakes appear at once and the rest of the file still compiles.
 //!
-//! `#[local_layer]` (`layer`) makes a function of a method and sends it the same way; `#[derive(Distribute)]` (`distribute`)
-//! reads placements, checks and writes them by the same code.
+//! `#[local_layer]` (`layer`) makes a function of a method (`forward`) and sends it the same way; `#[derive(Distribute)]`
+//! (`distribute`) reads placements, checks and writes them by the same code.
 
 mod ast;
 mod axes;
@@ -16,14 +16,17 @@ mod distribute;
 mod entry;
 mod errors;
 mod expand;
+mod forward;
 mod function;
 mod layer;
 mod layout;
 mod model;
+mod own;
 mod parse;
 mod place;
 mod placement;
 mod signature;
+mod structs;
 mod suggest;
 mod table;
 #[cfg(test)]
@@ -76,10 +79,12 @@ use quote::quote;
 /// | `[placement, ..]` | one placement per mesh axis, in order; all lists of one attribute have the same length |
 /// | `{ axis: placement }` | by axis name, in any order; `Replicate` on the axes that are not named |
 /// | `{ axis: placement, .. }` | by axis name; what is not named stays as it is, see [below](#other-axes) |
+/// | `{..}` | of a tensor, the last with no name; of a [struct](#structs), as its own fields say |
 ///
 /// In `in`, `_` passes the argument through as it is. A list needs a parameter that can be distributed: `Tensor`,
 /// `&Tensor`, `&[Tensor]`, `Vec<Tensor>`, or `Option<T>` or `[T; N]` of one of these. `Tensor` is any path that ends so.
-/// Every tensor of one parameter must be placed as its list says.
+/// Every tensor of one parameter must be placed as its list says; `{..}` accepts any placements, as all parameters do where `in`
+/// is omitted.
 ///
 /// By parameter name, and on the parameters themselves (`#[place(..)]` holds an entry without its brackets, or `_`), entries say the
 /// same. A parameter has one entry: in `in`, or on it.
@@ -100,7 +105,7 @@ use quote::quote;
 /// out = _                          // nothing is labelled; `[]` says the same
 /// ```
 ///
-/// A list needs a `Tensor`, or an `Option`, `Vec` or array of them. In `out`, `_` returns the value as it is, except that
+/// A list needs a `Tensor`, or an `Option`, `Vec` or array of them, or a [struct](#structs). In `out`, `_` returns the value as it is, except that
 /// a `Tensor`, by itself or as an element of the tuple, is detached from the graph.
 ///
 /// A list in `out` may be followed by `on` and a mesh: see [below](#results-on-another-mesh).
@@ -172,6 +177,30 @@ use quote::quote;
 /// fn noise(mesh: &DeviceMesh, rows: usize) -> Result<Tensor>   // `rows` rows per rank: no distributed input gives the mesh
 /// ```
 ///
+/// # Structs
+///
+/// A struct that derives [`Distribute`](macro@Distribute), over plain tensors, is a parameter or a result as a tensor is. Callers give
+/// and get it over distributed ones:
+///
+/// ```text
+/// #[local_map(in = [{..}, [Replicate]], out = [Partial(Sum)])]
+/// fn apply(mlp: &Mlp<Tensor>, x: &Tensor) -> Result<Tensor>    // callers: `mlp: &Mlp`, which is an `Mlp<DTensor>`
+///
+/// #[local_map(in = [{..}, _], out = {..})]
+/// fn scaled(mlp: &Mlp<Tensor>, by: f64) -> Result<Mlp<Tensor>>
+/// ```
+///
+/// | written | in `in` | in `out` |
+/// |---|---|---|
+/// | `{..}` | its tensors are placed as their own `#[place(..)]`s say, the others anyhow | as their own `#[place(..)]`s say, which all of them have |
+/// | a list | the same, but the list holds for the others | the same, and the list holds for those without their own |
+/// | `_` | a struct of plain tensors is passed through | the struct is returned as it is |
+///
+/// For such a struct is taken, in a parameter, every path whose last type argument is a `Tensor`, such as `Mlp<Tensor>` and
+/// `m::Pair<f32, Tensor>`, but not the containers of the standard library. It may be given as `S`, `&S`, `&[S]`, `Vec<S>`, `[S; N]`, or
+/// an `Option` of one of these. A list in `grad` holds for the tensors without their own `#[grad(..)]`. Messages name fields: "argument
+/// `mlp.blocks.1.up` is not placed".
+///
 /// # Results
 ///
 /// The wrapper's result type is the written one with `DTensor` for `Tensor` in the labelled elements:
@@ -217,14 +246,19 @@ use quote::quote;
 /// # Running again
 ///
 /// With `recompute` the body runs again in backward, after the call has returned. So parameters that are not distributed
-/// are taken by value and are `Clone + Send + 'static`, the result has a type with a name, and there is no `self`.
+/// are taken by value and are `Clone + Send + 'static`, and the result has a type with a name. Of structs, and of `self`, a clone
+/// is kept: they are `Clone + Send + 'static`, too, and may be borrowed, as `&S`, `&[S]` and `&self`, but not as `&mut self`.
+///
+/// The body of a method moves into a hidden method beside it, `__recompute_name`, which the wrapper calls on the clone. Nothing can
+/// stand beside in a trait's `impl`, where the compiler says that this method is not a member of the trait: write the method into an
+/// `impl` of the type's own, and call it from the trait's.
 ///
 /// # Outside the mesh
 ///
 /// A mesh need not have all ranks. A rank outside it may call the function too: the body does not run there, nothing is
 /// communicated, and each `DTensor` of the result is *absent*: it knows its mesh and its placements, has no local piece, and may
 /// be given to further regions on that mesh. Where the result has a value that cannot be made up (a plain one, or an `Option` or
-/// `Vec`, whose length is known only inside), the call is an error there.
+/// `Vec`, whose length is known only inside; a struct with an ordinary field has one, too), the call is an error there.
 ///
 /// # Functions
 ///
@@ -264,7 +298,8 @@ use quote::quote;
 /// * lists: lengths that differ, `..` in `out` that no argument explains, ops that do not commute, `ragged` outside `out`, a `grad` that is no sum;
 /// * `in` and `grad` against the parameters: too few entries or too many, a list for what cannot be distributed;
 /// * `out` against the result: missing, too few entries or too many, a list for what is no tensor; no mesh to be had;
-/// * the function: not a function, `async`, a second context, or borrowing what `recompute` must keep.
+/// * the function: not a function, `async`, a second context, or borrowing what `recompute` must keep;
+/// * structs: in a type that is not taken apart; `{..}` in `out` for one whose tensors do not all have their own placements.
 ///
 /// What the body says is the compiler's business, on the author's own tokens; so are callers that give a `Tensor` where a
 /// `DTensor` is due.
@@ -313,10 +348,10 @@ pub fn local_map(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -
 ///
 /// # Keys and flags
 ///
-/// Those of [`local_map`](macro@local_map), except for `recompute`, which is not available here yet. `in` and `grad` have one entry
-/// per parameter: `self` and the context take none. The tensors of the struct are placed as their own `#[place(..)]` says,
-/// resharded if the attribute has `reshard`, and give the region its mesh, so `mesh` is rarely needed. Their gradients are labelled by
-/// default.
+/// Those of [`local_map`](macro@local_map). `in` and `grad` have one entry per parameter: `self` and the context take none. The
+/// tensors of the struct are placed as their own `#[place(..)]` says, resharded if the attribute has `reshard`, and give the region its
+/// mesh, so `mesh` is rarely needed. Their gradients are labelled as their own `#[grad(..)]` says, or by default. With `recompute` a
+/// clone of the struct is kept, so it is `Clone + Send + 'static`.
 ///
 /// # The block
 ///
@@ -356,11 +391,11 @@ pub fn local_map(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -
 /// # Errors
 ///
 /// When the program is compiled: what is no `impl` block or one of a trait; no method, several, or one that does not take `&self`;
-/// a struct without a `Tensor` among its arguments; `recompute`; and all that [`local_map`](macro@local_map) notes. A
+/// a struct without a `Tensor` among its arguments; and all that [`local_map`](macro@local_map) notes. A
 /// struct that does not derive `Distribute` is the compiler's to report, on the struct's name.
 ///
-/// When it is called: as for [`local_map`](macro@local_map). A field that is placed otherwise is named: "Mlp::forward: argument `up` is
-/// not placed as `in` requires".
+/// When it is called: as for [`local_map`](macro@local_map). A field that is placed otherwise is named: "Model::forward: argument
+/// `blocks.1.up` is not placed as `in` requires".
 #[proc_macro_attribute]
 pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     reported(|errors| layer::expansion(args.into(), item.into(), errors)).into()
@@ -385,8 +420,9 @@ pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream)
 /// }
 /// ```
 ///
-/// Methods over its distributed tensors come from [`local_layer`](macro@local_layer). `parameters()`, of the trait, gives
-/// the tensors that need a gradient by name: `up`, `inner.weight`, `blocks.0.weight`.
+/// Methods over its distributed tensors come from [`local_layer`](macro@local_layer); functions with
+/// [`local_map`](macro@local_map#structs) take and return it. `parameters()`, of the trait, gives the tensors that need a gradient by
+/// name: `up`, `inner.weight`, `blocks.0.weight`.
 ///
 /// # Attributes
 ///
@@ -394,7 +430,11 @@ pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream)
 /// |---|---|
 /// | `#[place(placement, ..)]` on a field | regions need its tensors placed so: the field is `T`, or `Option`s and `Vec`s of it |
 /// | `#[place(axis: placement, ..)]` | the same by the names of the mesh's axes; others are `Replicate`, or, behind `..`, as those of the arguments with `..` |
+/// | `#[grad(placement, ..)]` on such a field | what the ranks' gradients of its tensors are, as in an entry of `grad`: `Shard(n)`, `Replicate` or `Partial(Sum)` along each axis |
 /// | `#[local_map(crate = path)]` on the struct, below the derive | where `local_map` is found, when it is renamed |
+///
+/// `Shard(n, ragged)` in `#[place(..)]` makes a difference where the struct is a result: the ranks then exchange their lengths, as in
+/// [`out`](macro@local_map#shardn-or-shardn-ragged-in-out).
 ///
 /// # Structs
 ///
@@ -408,12 +448,15 @@ pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream)
 /// # Expansion
 ///
 /// ```text
+/// static FIELDS: [Param; 5] = [Param::placed("up", &[Want::Shard(1)]), .., Param::any("blocks")];
+///
 /// impl Distribute for Mlp<DTensor> {
 ///     type Local = Mlp<Tensor>;
-///     fn hand_over<'a>(&'a self, call: &mut RegionCall<'a>, _: &'static Param) {
-///         static FIELDS: [Param; 5] = [Param::placed("up", &[Want::Shard(1)]), .., Param::any("blocks")];
-///         Distribute::hand_over(&self.up, call, &FIELDS[0]);
-///         ..
+///     fn hand_over<'a>(&'a self, to: &mut HandOver<'_, 'a>, declared: &'static Param) {
+///         to.within(declared, |to| {
+///             Distribute::hand_over(&self.up, to, &FIELDS[0]);
+///             ..
+///         });
 ///     }
 ///     fn localize(&self, next: &mut dyn FnMut() -> Tensor) -> Mlp<Tensor> {
 ///         Mlp { up: Distribute::localize(&self.up, next), .., act: Clone::clone(&self.act) }
@@ -423,15 +466,20 @@ pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream)
 ///         ..
 ///     }
 /// }
+///
+/// impl Distributable for Mlp<Tensor> {     // a result: labels every field
+///     type Distributed = Mlp<DTensor>;
+///     ..
+/// }
 /// ```
 ///
 /// # Errors
 ///
-/// When the program is compiled, all at once: an enum or a union; no type parameter; `#[place(..)]` on a field that does not mention
-/// it, or on one of another struct, or twice; placements that are wrong in `in`, too; lists of different lengths; tensors in
-/// arrays, tuples or behind references. A field's struct that does not derive `Distribute`, and an ordinary field that is not
+/// When the program is compiled, all at once: an enum or a union; no type parameter; `#[place(..)]` or `#[grad(..)]` on a field that
+/// does not mention it, or on one of another struct, or twice; placements that are wrong in `in` or `grad`, too; lists of different
+/// lengths; tensors in arrays, tuples or behind references. A field's struct that does not derive `Distribute`, and an ordinary field that is not
 /// `Clone`, are the compiler's to report, on the field's type.
-#[proc_macro_derive(Distribute, attributes(place, local_map))]
+#[proc_macro_derive(Distribute, attributes(place, grad, local_map))]
 pub fn distribute(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     reported(|errors| distribute::expansion(item.into(), errors)).into()
 }
@@ -461,5 +509,9 @@ fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> Token
     entry::complete(&mut args, &function, errors);
     let region = model::Region::new(&args, &function);
     check::all(&region, errors);
-    if expand::is_possible(&region) { expand::wrapper(&region) } else { item }
+    match region.own_receiver() {
+        _ if !expand::is_possible(&region) => item,
+        Some(receiver) if region.recomputes() => forward::split(&args, &function, receiver),
+        _ => expand::wrapper(&region),
+    }
 }

@@ -2,11 +2,13 @@
 //! so that callers of the function see the signature that they will see once it is right.
 
 use crate::ast::{Args, Entry, List, Outputs};
+use crate::forward;
 use crate::function::{Function, parameter_name};
 use crate::layer;
+use crate::structs::{Structs, structs};
 use crate::types::{self, Class};
 use proc_macro2::{Span, TokenStream};
-use syn::{PatType, ReturnType, Type};
+use syn::{PatType, Receiver, ReturnType, Type};
 
 /// One annotated function.
 pub(crate) struct Region<'a> {
@@ -99,7 +101,7 @@ pub(crate) enum Label<'a> {
     Plain,
     /// A tensor, returned as a plain one without its graph.
     Detached,
-    /// Labelled as distributed; without a list only where that list was wrong.
+    /// Labelled as distributed; without a list where `{..}` stands, or where the list was wrong.
     Placed(Option<&'a List>),
 }
 
@@ -162,9 +164,16 @@ impl<'a> Region<'a> {
     /// Whether the body is written so that it can run again; where it should but is not, that was reported.
     pub(crate) fn recomputes(&self) -> bool {
         self.args.recompute.is_some()
-            && self.function.sig.receiver().is_none()
+            && self.own_receiver().is_none_or(|receiver| !forward::is_mutable(receiver))
+            && (self.own_receiver().is_none() || forward::conditions(self.function).next().is_none())
             && self.unnamed_result().is_none()
             && !self.plain().any(|parameter| types::borrows(&parameter.written.ty))
+            && self.inputs().filter_map(Parameter::structs).all(Structs::can_be_kept)
+    }
+
+    /// The receiver that the body sees: a layer's body sees another struct.
+    pub(crate) fn own_receiver(&self) -> Option<&'a Receiver> {
+        self.function.sig.receiver().filter(|_| self.layer.is_none())
     }
 
     /// The result type, if an `impl Trait` stands in it.
@@ -184,6 +193,11 @@ impl Parameter<'_> {
 
     pub(crate) fn is_distributed(&self) -> bool {
         matches!(self.role, Role::Any | Role::Placed(_))
+    }
+
+    /// How it shows structs of distributed tensors.
+    pub(crate) fn structs(&self) -> Option<Structs> {
+        structs(&self.written.ty).filter(|_| self.is_distributed())
     }
 }
 
@@ -207,7 +221,7 @@ fn parameter<'a>(args: &'a Args, position: usize, at: usize, written: &'a PatTyp
     let grad = args.grads.as_ref().and_then(|grads| grads.entry(at, &written.pat));
     let role = match (class, entry) {
         (Class::Distributed, Some(Entry::Placed(list))) => Role::Placed(list),
-        (Class::Distributed, None | Some(Entry::Unreadable(_))) => Role::Any,
+        (Class::Distributed, None | Some(Entry::Own(_) | Entry::Unreadable(_))) => Role::Any,
         _ => Role::Plain,
     };
     Parameter { written, class, entry, grad, role }
@@ -223,7 +237,7 @@ impl Returned {
     }
 }
 
-fn returned(output: &ReturnType) -> Returned {
+pub(crate) fn returned(output: &ReturnType) -> Returned {
     let ty = match output {
         ReturnType::Default => types::unit(),
         ReturnType::Type(_, ty) => types::bare(ty).clone(),
@@ -285,7 +299,7 @@ fn entry_label<'a>(entry: &'a Entry, ty: Option<&Type>) -> Label<'a> {
     match entry {
         Entry::Plain(_) => plain(ty),
         Entry::Placed(list) => label(Some(list), ty),
-        Entry::Unreadable(_) => label(None, ty),
+        Entry::Own(_) | Entry::Unreadable(_) => label(None, ty),
     }
 }
 

@@ -112,7 +112,7 @@ pub(crate) fn placed(name: &str, list: &List, private: &TokenStream) -> TokenStr
 }
 
 /// `Placed(&[Want::Shard(0)])`, or `Named(&[("tp", Want::Shard(0))], true)`
-fn labelled(list: &List, private: &TokenStream) -> TokenStream {
+pub(crate) fn labelled(list: &List, private: &TokenStream) -> TokenStream {
     match by_name(list, private) {
         None => {
             let wants = wants(list, private);

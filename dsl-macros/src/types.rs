@@ -1,5 +1,6 @@
 //! What can be told about a type from the way it is written.
 
+use crate::structs::{self, is_struct, structs};
 use crate::tokens::located;
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
@@ -18,12 +19,22 @@ pub(crate) enum Class {
     Mutable,
     /// A tuple with tensors in it.
     Tuple,
+    /// `[&Mlp<Tensor>; N]`, and other ways to give structs that are not taken apart.
+    Structs,
     /// Anything else.
     Other,
 }
 
 /// Tells what a parameter of type `ty` is.
 pub(crate) fn class(ty: &Type) -> Class {
+    match shape(ty) {
+        Class::Distributed if structs(ty).is_none() && mentions_struct(ty) => Class::Structs,
+        Class::Sequence | Class::RefOption if mentions_struct(ty) => Class::Structs,
+        class => class,
+    }
+}
+
+fn shape(ty: &Type) -> Class {
     match bare(ty) {
         Type::Reference(reference) if reference.mutability.is_some() => match mentions_tensor(ty) {
             true => Class::Mutable,
@@ -32,10 +43,10 @@ pub(crate) fn class(ty: &Type) -> Class {
         Type::Reference(reference) => class_behind_reference(&reference.elem),
         Type::Tuple(_) if mentions_tensor(ty) => Class::Tuple,
         Type::Array(array) => class(&array.elem),
-        owned if is_tensor(owned) => Class::Distributed,
+        owned if is_tensor(owned) || is_struct(owned) => Class::Distributed,
         owned => match (argument_of(owned, "Option"), argument_of(owned, "Vec")) {
             (Some(inner), _) => class(inner),
-            (_, Some(element)) if is_tensor(element) => Class::Distributed,
+            (_, Some(element)) if is_tensor(element) || is_struct(element) => Class::Distributed,
             (_, Some(element)) => class_of_sequence(element),
             _ => Class::Other,
         },
@@ -44,11 +55,11 @@ pub(crate) fn class(ty: &Type) -> Class {
 
 fn class_behind_reference(ty: &Type) -> Class {
     match bare(ty) {
-        Type::Slice(slice) if is_tensor(&slice.elem) => Class::Distributed,
+        Type::Slice(slice) if is_tensor(&slice.elem) || is_struct(&slice.elem) => Class::Distributed,
         Type::Slice(slice) => class_of_sequence(&slice.elem),
         Type::Array(array) => class_of_sequence(&array.elem),
         Type::Tuple(_) if mentions_tensor(ty) => Class::Tuple,
-        ty if is_tensor(ty) => Class::Distributed,
+        ty if is_tensor(ty) || is_struct(ty) => Class::Distributed,
         ty => match (argument_of(ty, "Option"), argument_of(ty, "Vec")) {
             (Some(inner), _) if class(inner) == Class::Distributed => Class::RefOption,
             (_, Some(element)) => class_of_sequence(element),
@@ -99,17 +110,29 @@ pub(crate) fn behind_reference(ty: &Type) -> &Type {
 
 /// Whether a `Tensor` stands anywhere in `ty` where [`distributed`] would replace it.
 pub(crate) fn mentions_tensor(ty: &Type) -> bool {
+    mentions(ty, is_tensor)
+}
+
+/// Whether a struct over plain tensors stands anywhere in `ty`.
+pub(crate) fn mentions_struct(ty: &Type) -> bool {
+    mentions(ty, is_struct)
+}
+
+fn mentions(ty: &Type, what: fn(&Type) -> bool) -> bool {
     let mut found = false;
-    walk(&mut ty.clone(), &mut |ty| found |= is_tensor(ty));
+    walk(&mut ty.clone(), &mut |ty| found |= what(ty));
     found
 }
 
-/// `ty` with a `DTensor` of `krate` for every `Tensor`, on the span of the author's token.
+/// `ty` with a `DTensor` of `krate` for every `Tensor`, on the span of the author's token; of a struct's arguments only the last
+/// stands for its tensors.
 pub(crate) fn distributed(ty: &Type, krate: &TokenStream) -> Type {
     let mut ty = ty.clone();
     walk(&mut ty, &mut |ty| {
         if is_tensor(ty) {
             *ty = Type::Verbatim(dtensor(krate, syn::spanned::Spanned::span(ty)));
+        } else if is_struct(ty) {
+            structs::distribute(ty, krate);
         }
     });
     ty
@@ -201,9 +224,7 @@ pub(crate) fn without_impl(ty: &Type) -> Type {
 
 /// Whether an `impl Trait` stands anywhere in `ty` where [`without_impl`] would replace it.
 pub(crate) fn mentions_impl(ty: &Type) -> bool {
-    let mut found = false;
-    walk(&mut ty.clone(), &mut |ty| found |= matches!(ty, Type::ImplTrait(_)));
-    found
+    mentions(ty, |ty| matches!(ty, Type::ImplTrait(_)))
 }
 
 /// Whether `ty` has an `impl Trait + use<..>`.

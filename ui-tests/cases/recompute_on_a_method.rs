@@ -5,7 +5,17 @@ struct Layer;
 
 impl Layer {
     #[local_map(out = [Shard(0)], recompute)]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    fn not_clone(&self, x: &Tensor) -> Result<Tensor> {
+        x.relu()
+    }
+
+    #[local_map(out = [Shard(0)], recompute)]
+    fn written(&mut self, x: &Tensor) -> Result<Tensor> {
+        x.relu()
+    }
+
+    #[local_map(out = [Shard(0)], recompute)]
+    fn conditional(&self, x: &Tensor, #[cfg(any())] y: &Tensor) -> Result<Tensor> {
         x.relu()
     }
 }

@@ -7,8 +7,8 @@ use crate::function::compact;
 use crate::model::{Parameter, Region};
 use crate::types::{self, Class};
 
-const CONTAINER: &str =
-    "only `Tensor`, `&Tensor`, and `Option`, `Vec`, slices and arrays of them have placements, write `_`";
+const CONTAINER: &str = "only `Tensor`, `&Tensor`, structs of them that derive `Distribute`, and `Option`, `Vec`, slices and arrays of these have \
+     placements, write `_`";
 
 /// Notes mistakes about parameters; true when it is known which of them are distributed.
 pub(crate) fn check(region: &Region, errors: &mut Errors) -> bool {
@@ -26,18 +26,18 @@ pub(crate) fn check(region: &Region, errors: &mut Errors) -> bool {
     all_readable && errors.count() == before
 }
 
-/// A parameter with a list, or any parameter where `in` is omitted, must be of a type that can be distributed.
+/// A parameter with a list or `{..}`, or any parameter where `in` is omitted, must be of a type that can be distributed.
 fn fits(parameter: &Parameter, errors: &mut Errors) {
-    let list = match parameter.entry {
-        Some(Entry::Placed(list)) => Some(list),
+    let entry = match parameter.entry {
+        Some(entry @ (Entry::Placed(_) | Entry::Own(_))) => Some(entry),
         Some(_) => return,
         None => None,
     };
-    let Some(message) = complaint(parameter, list.is_some()) else {
+    let Some(message) = complaint(parameter, entry.is_some()) else {
         return;
     };
-    match list {
-        Some(list) => errors.at(list.span, message),
+    match entry {
+        Some(entry) => errors.at(entry.span(), message),
         None => errors.under(&parameter.written.ty, format!("{message}, or give it `_` in `in`")),
     }
 }
@@ -52,6 +52,7 @@ fn complaint(parameter: &Parameter, listed: bool) -> Option<String> {
         Class::Sequence => "take `&[Tensor]`",
         Class::RefOption => "take `Option<&Tensor>`",
         Class::Mutable => "a body must not write its inputs, take `&Tensor` and return the new value",
+        Class::Structs => "a struct of tensors is taken as `S`, `&S`, `Option<&S>`, `&[S]` or `Vec<S>`",
         Class::Tuple => "tuples are not available yet, take their tensors as parameters",
     };
     Some(format!("parameter `{name}` of type `{ty}` cannot be distributed: {advice}"))

@@ -6,7 +6,7 @@ use proc_macro2::Span;
 
 const EMPTY: &str = "an empty list places nothing: write one placement per mesh axis, or `_`";
 
-const EMPTY_FIELD: &str = "an empty list places nothing: write one placement per mesh axis, or no `#[place(..)]`";
+const EMPTY_FIELD: &str = "an empty list places nothing: write one placement per mesh axis, or no";
 
 /// Notes mistakes in the lists of `in`, `out` and `grad`.
 pub(crate) fn check(args: &Args, errors: &mut Errors) {
@@ -29,13 +29,17 @@ pub(crate) fn check(args: &Args, errors: &mut Errors) {
 }
 
 /// Notes mistakes in the lists of a struct's fields.
-pub(crate) fn fields(fields: &[&List], errors: &mut Errors) {
-    fields.iter().for_each(|list| nothing_ragged(list, "a field brings its lengths along", errors));
-    fields.iter().for_each(|list| reductions_commute(list, errors));
-    for list in fields.iter().filter(|list| is_empty(list)) {
-        errors.at(list.span, EMPTY_FIELD);
+pub(crate) fn fields(places: &[&List], grads: &[&List], errors: &mut Errors) {
+    places.iter().for_each(|list| reductions_commute(list, errors));
+    grads.iter().for_each(|list| nothing_ragged(list, "a gradient is as long as its field", errors));
+    grads.iter().for_each(|list| is_a_sum(list, errors));
+    for (list, name) in places.iter().map(|list| (list, "place")).chain(grads.iter().map(|list| (list, "grad"))) {
+        if is_empty(list) {
+            errors.at(list.span, format!("{EMPTY_FIELD} `#[{name}(..)]`"));
+        }
     }
-    same_axis_count(fields, errors);
+    let lists: Vec<&List> = places.iter().chain(grads).copied().collect();
+    same_axis_count(&lists, errors);
 }
 
 fn is_empty(list: &List) -> bool {

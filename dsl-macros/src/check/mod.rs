@@ -34,8 +34,8 @@ pub(crate) fn all(region: &Region, errors: &mut Errors) {
 }
 
 /// Notes all that is wrong with the placements of a struct's fields.
-pub(crate) fn fields(fields: &[&List], errors: &mut Errors) {
-    lists::fields(fields, errors);
+pub(crate) fn fields(places: &[&List], grads: &[&List], errors: &mut Errors) {
+    lists::fields(places, grads, errors);
 }
 
 /// The number of entries that `in` and `grad` need.

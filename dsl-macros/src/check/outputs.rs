@@ -64,8 +64,10 @@ fn each(region: &Region, entries: &Entries, errors: &mut Errors) {
         return wrong_count(region, value, entries, errors);
     }
     for (entry, ty) in entries.items.iter().zip(&value.elements) {
-        if let Entry::Placed(list) = entry {
-            can_be_labelled(ty, list.span, errors);
+        match entry {
+            Entry::Placed(list) => can_be_labelled(ty, list.span, errors),
+            Entry::Own(span) => can_be_labelled(ty, *span, errors),
+            Entry::Plain(_) | Entry::Unreadable(_) => {}
         }
     }
 }

@@ -3,23 +3,21 @@
 use crate::errors::Errors;
 use crate::function::compact;
 use crate::model::{Parameter, Region};
-use crate::types;
+use crate::{forward, types};
+use syn::Receiver;
 
-const METHOD: &str = "`recompute` is not available on methods yet: take what the body needs as parameters";
-
-const LAYER: &str = "`recompute` is not available on layers yet, as backward could not keep the struct: leave it out, or write a \
-                     function with `#[local_map(.., recompute)]` that takes the layer's tensors as parameters";
+const MUTABLE: &str = "with `recompute` the body runs again in backward, on a clone of `self`, so that it must not write it: write \
+                       `&self`";
+const CFG: &str = "`#[cfg]` on a parameter is not available in a method with `recompute`: put it on the method, and write the \
+                   method twice";
 
 /// Notes what cannot be kept; with unsound inputs nobody knows which parameters are.
 pub(crate) fn check(region: &Region, inputs_are_sound: bool, errors: &mut Errors) {
-    let Some(flag) = region.args.recompute else {
+    if region.args.recompute.is_none() {
         return;
-    };
-    if region.layer.is_some() {
-        return errors.at(flag, LAYER);
     }
-    if region.function.sig.receiver().is_some() {
-        errors.at(flag, METHOD);
+    if let Some(receiver) = region.own_receiver() {
+        method(region, receiver, errors);
     }
     if let Some(ty) = region.unnamed_result() {
         let message = format!(
@@ -30,6 +28,27 @@ pub(crate) fn check(region: &Region, inputs_are_sound: bool, errors: &mut Errors
     }
     if inputs_are_sound {
         region.plain().for_each(|parameter| can_be_kept(parameter, errors));
+        region.inputs().for_each(|parameter| struct_can_be_kept(parameter, errors));
+    }
+}
+
+fn method(region: &Region, receiver: &Receiver, errors: &mut Errors) {
+    if forward::is_mutable(receiver) {
+        errors.under(receiver, MUTABLE);
+    }
+    for condition in forward::conditions(region.function) {
+        errors.under(condition, CFG);
+    }
+}
+
+fn struct_can_be_kept(parameter: &Parameter, errors: &mut Errors) {
+    if parameter.structs().is_some_and(|structs| !structs.can_be_kept()) {
+        let message = format!(
+            "with `recompute` the body runs again in backward, when what `{}` borrows may be gone: take an `Option` of the struct \
+             itself",
+            parameter.name()
+        );
+        errors.under(&parameter.written.ty, message);
     }
 }
 

@@ -26,6 +26,9 @@
 //! }
 //! ```
 //!
+//! A struct that derives `Distribute` is handed over by `let __input0 = __call.fields(0, mlp);`, and put together for the body by
+//! `let __input0 = __locals.layer(__input0); let mlp: &Mlp<Tensor> = &__input0;`.
+//!
 //! The context is bound by `let ctx: &Region = __locals.region();`. With `recompute` the body must be able to run more than
 //! once, so it takes copies:
 //!
@@ -40,10 +43,12 @@
 //!         }
 //!     })
 //! ```
+//!
+//! Of a layer, of structs and of `self` it keeps a clone, too.
 
 mod recompute;
 
-use crate::ast::{List, Mesh};
+use crate::ast::{Entry, List, Mesh, Outputs};
 use crate::binding::{Binding, Bindings};
 use crate::function::Body;
 use crate::layer;
@@ -105,7 +110,8 @@ fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {
     let elsewhere = region.outputs.elsewhere().into_iter().map(output_on);
     let layer = layer::hand_over(region);
     let hand_over = inputs.iter().enumerate().map(|(at, input)| hand_over(at, input, inputs));
-    let can_be_kept = bindings.kept.iter().map(|kept| recompute::can_be_kept(kept));
+    let can_be_kept = recompute::can_be_kept(region, bindings);
+    let place_themselves = place_themselves(region);
     let ready = quote_spanned!(here=> __call.ready()?;);
     let run = match region.recomputes() {
         true => recompute::run_again(region, bindings, body, here),
@@ -120,6 +126,7 @@ fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {
         #layer
         #(#hand_over)*
         #(#can_be_kept)*
+        #(#place_themselves)*
         #ready
         #run
     };
@@ -163,15 +170,37 @@ fn output_on((output, mesh): (usize, &Expr)) -> TokenStream {
     quote_spanned!(here=> __call.output_on(#output, &(#mesh));)
 }
 
-/// `let __input0 = __call.input(0, x);`
+/// `places_itself::<Mlp<Tensor>>();`, which costs nothing, for every output that is `{..}`.
+fn place_themselves<'a>(region: &'a Region) -> impl Iterator<Item = TokenStream> + 'a {
+    let entries = match &region.args.outputs {
+        Some(Outputs::Each(entries)) => entries.items.as_slice(),
+        _ => &[],
+    };
+    let elements = region.result.value().into_iter().flat_map(|value| &value.elements);
+    let own =
+        entries.iter().zip(elements).filter(|(entry, ty)| matches!(entry, Entry::Own(_)) && types::mentions_struct(ty));
+    own.map(|(_, ty)| {
+        let here = Span::mixed_site().located_at(ty.span());
+        let runtime = table::runtime(here);
+        quote_spanned!(here=> #runtime::places_itself::<#ty>();)
+    })
+}
+
+/// `let __input0 = __call.input(0, x);`, or `.. = __call.fields(0, mlp);` for a struct.
 fn hand_over(at: usize, input: &Binding, all: &[Binding]) -> TokenStream {
     let (cfgs, handle, outer) = (&input.cfgs, &input.handle, &input.outer);
     let index = table::index(&all[..at]);
-    let here = Span::mixed_site().located_at(input.ty.span());
-    quote_spanned!(here=> #(#cfgs)* let #handle = __call.input(#index, #outer);)
+    let here = input.type_span();
+    match input.structs {
+        None => quote_spanned!(here=> #(#cfgs)* let #handle = __call.input(#index, #outer);),
+        Some(structs) => {
+            let structs = structs.borrowed(outer, here);
+            quote_spanned!(here=> #(#cfgs)* let #handle = __call.fields(#index, #structs);)
+        }
+    }
 }
 
-/// `let x: &Tensor = __locals.take(__input0);`
+/// `let x: &Tensor = __locals.take(__input0);`; of a struct, which is put together here, a reference to it.
 fn take(input: &Binding) -> TokenStream {
     let handle = &input.handle;
     take_from(input, quote!(#handle))
@@ -180,8 +209,18 @@ fn take(input: &Binding) -> TokenStream {
 fn take_from(input: &Binding, handle: TokenStream) -> TokenStream {
     let (attrs, pat) = (&input.inner_attrs, input.pat);
     let ty = types::without_lifetimes(input.ty);
-    let here = Span::mixed_site().located_at(input.ty.span());
-    quote_spanned!(here=> #(#attrs)* let #pat: #ty = __locals.take(#handle);)
+    let here = input.type_span();
+    match input.structs {
+        None => quote_spanned!(here=> #(#attrs)* let #pat: #ty = __locals.take(#handle);),
+        Some(structs) => {
+            let (cfgs, local) = (&input.cfgs, &input.handle);
+            let lent = structs.lent(local);
+            quote_spanned! {here=>
+                #(#cfgs)* let #local = __locals.layer(#handle);
+                #(#attrs)* let #pat: #ty = #lent;
+            }
+        }
+    }
 }
 
 /// `let ctx: &Region = __locals.region();`
@@ -234,5 +273,10 @@ fn closure_type(region: &Region) -> syn::Type {
 
 /// Whether the wrapper's result type can be written down.
 pub(crate) fn is_possible(region: &Region) -> bool {
-    !matches!((&region.result, &region.outputs), (Returned::Alias(_), Labels::Each(_)))
+    match (&region.result, &region.args.outputs) {
+        (Returned::Alias(_), Some(Outputs::Each(entries))) => {
+            matches!(region.outputs, Labels::Whole(_)) && !matches!(entries.items.as_slice(), [Entry::Own(_)])
+        }
+        _ => true,
+    }
 }

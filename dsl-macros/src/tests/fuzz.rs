@@ -2,7 +2,9 @@
 
 use proc_macro2::TokenStream;
 
-const WORDS: [&str; 65] = [
+const WORDS: [&str; 67] = [
+    "{..}",
+    "..",
     "c\"x\"",
     "b\"x\"",
     "'c'",
@@ -69,7 +71,11 @@ const WORDS: [&str; 65] = [
     "|",
     "?",
 ];
-const TYPES: [&str; 16] = [
+const TYPES: [&str; 20] = [
+    "&Mlp<Tensor>",
+    "Vec<m::Mlp<f32, Tensor>>",
+    "Option<&[Mlp<Tensor>]>",
+    "[&Mlp<Tensor>; 2]",
     "Tensor",
     "&Tensor",
     "&mut Tensor",
@@ -87,7 +93,9 @@ const TYPES: [&str; 16] = [
     "&'static str",
     "Vec<f32>",
 ];
-const RESULTS: [&str; 9] = [
+const RESULTS: [&str; 11] = [
+    "-> Result<Mlp<Tensor>>",
+    "-> Result<(Mlp<Tensor>, Tensor)>",
     "",
     "-> Tensor",
     "-> Result<Tensor>",
@@ -174,7 +182,9 @@ fn function(random: &mut Random) -> String {
             format!("{place}{}p{at}: {}", random.of(&["", "mut ", "_"]), random.of(&TYPES))
         })
         .collect();
-    format!("{} fn f({}) {} {{ body }}", random.of(&QUALIFIERS), parameters.join(", "), random.of(&RESULTS))
+    let receiver = random.of(&["", "", "", "&self, ", "self, ", "&mut self, ", "self: &Arc<Self>, "]);
+    let (qualifier, result) = (random.of(&QUALIFIERS), random.of(&RESULTS));
+    format!("{qualifier} fn f({receiver}{}) {result} {{ body }}", parameters.join(", "))
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn what_lives_for_ever_can_be_kept() {
 #[test]
 fn a_mistake_about_recompute_leaves_an_ordinary_region() {
     for item in
-        ["fn f(&self, x: &Tensor) { b }", "fn f(x: &Tensor, n: &str) { b }", "fn f(x: &Tensor) -> impl Copy { b }"]
+        ["fn f(&mut self, x: &Tensor) { b }", "fn f(x: &Tensor, n: &str) { b }", "fn f(x: &Tensor) -> impl Copy { b }"]
     {
         let (out, errors) = run("out = _, recompute", item);
         assert_eq!(errors.len(), 1);

@@ -91,7 +91,12 @@ fn patterns_generics_and_contexts_are_passed_on() {
         }",
         "{ unsafe { <L<Tensor> >::f::<B, N>(&__layer, __arg0, x, c, o) } }",
     );
-    layer_holds("out = _", "impl L<Tensor> { fn f(&self, o: &Self) {} }", "fn f(&self, o: &L<Tensor>) ->");
+    layer_holds(
+        "out = _",
+        "impl L<Tensor> { fn f(&self, o: &Self) {} }",
+        "fn f(&self, o: &L<::local_map::DTensor>) ->",
+    );
+    layer_holds("out = _, in = [_]", "impl L<Tensor> { fn f(&self, o: &Self) {} }", "fn f(&self, o: &L<Tensor>) ->");
     layer_holds(
         "out = _",
         "impl L<Tensor> { fn f(&self, o: [f32; Self::N]) {} }",
@@ -147,34 +152,90 @@ fn wrong_blocks_come_out_as_they_are() {
 #[test]
 fn a_struct_of_tensors() {
     derive_holds(
-        "struct Mlp<T = DTensor> { #[place(Replicate, Shard(-1))] r#up: Option<T>, inner: Block<T>, act: Act }",
-        r#"#[automatically_derived]
-        impl<> ::local_map::Distribute for Mlp<::local_map::DTensor> where {
-            type Local = Mlp<::local_map::candle_core::Tensor>;
-            fn hand_over<'__a>(&'__a self, __call: &mut P::RegionCall<'__a>, _: &'static P::Param) {
-                static __FIELDS: [P::Param; 2usize] =
-                    [P::Param::placed("up", &[P::Want::Replicate, P::Want::Shard(-1)]), P::Param::any("inner")];
-                ::local_map::Distribute::hand_over(&self.r#up, __call, &__FIELDS[0usize]);
-                ::local_map::Distribute::hand_over(&self.inner, __call, &__FIELDS[1usize]);
-            }
-            fn localize(&self, __next: &mut dyn ::core::ops::FnMut() -> ::local_map::candle_core::Tensor)
-                -> Self::Local {
-                Mlp {
-                    r#up: ::local_map::Distribute::localize(&self.r#up, __next),
-                    inner: ::local_map::Distribute::localize(&self.inner, __next),
-                    act: ::core::clone::Clone::clone(&self.act)
+        "struct Mlp<T = DTensor> {
+            #[place(Replicate, Shard(-1, ragged))] #[grad(Partial, Replicate)] r#up: Option<T>, inner: Block<T>, act: Act
+        }",
+        r#"const _: () = {
+            static __FIELDS: [P::Param; 2usize] = [
+                P::Param::placed("up", &[P::Want::Replicate, P::Want::Ragged(-1)])
+                    .grad(P::Grad::Placed(&[P::Want::Partial(P::Op::Sum), P::Want::Replicate])),
+                P::Param::any("inner")
+            ];
+            #[automatically_derived]
+            impl<> ::local_map::Distribute for Mlp<::local_map::DTensor> where {
+                type Local = Mlp<::local_map::candle_core::Tensor>;
+                fn hand_over<'__a>(&'__a self, __to: &mut P::HandOver<'_, '__a>, __declared: &'static P::Param) {
+                    __to.within(__declared, |__to| {
+                        ::local_map::Distribute::hand_over(&self.r#up, __to, &__FIELDS[0usize]);
+                        ::local_map::Distribute::hand_over(&self.inner, __to, &__FIELDS[1usize]);
+                    });
                 }
-            }
-            fn visit<'__a>(
-                &'__a self,
-                __path: &::core::primitive::str,
-                __each: &mut dyn ::core::ops::FnMut(&::core::primitive::str, &'__a ::local_map::DTensor)
-            ) {
-                ::local_map::Distribute::visit(&self.r#up, &P::joined(__path, "up"), __each);
-                ::local_map::Distribute::visit(&self.inner, &P::joined(__path, "inner"), __each);
-            }
-        }"#,
+                fn localize(&self, __next: &mut dyn ::core::ops::FnMut() -> ::local_map::candle_core::Tensor)
+                    -> Self::Local {
+                    Mlp {
+                        r#up: ::local_map::Distribute::localize(&self.r#up, __next),
+                        inner: ::local_map::Distribute::localize(&self.inner, __next),
+                        act: ::core::clone::Clone::clone(&self.act)
+                    }
+                }
+                fn visit<'__a>(
+                    &'__a self,
+                    __path: &::core::primitive::str,
+                    __each: &mut dyn ::core::ops::FnMut(&::core::primitive::str, &'__a ::local_map::DTensor)
+                ) {
+                    ::local_map::Distribute::visit(&self.r#up, &P::joined(__path, "up"), __each);
+                    ::local_map::Distribute::visit(&self.inner, &P::joined(__path, "inner"), __each);
+                }
+            }"#,
     );
+}
+
+#[test]
+fn a_struct_as_a_result() {
+    derive_holds(
+        "struct Mlp<T = DTensor> { #[place(Replicate)] up: Vec<T>, inner: Option<Block<T>> }",
+        r#"#[automatically_derived]
+        impl<> P::Distributable for Mlp<::local_map::candle_core::Tensor> where {
+            type Distributed = Mlp<::local_map::DTensor>;
+            fn label(self, __labels: &mut P::Labels<'_>, __output: ::core::primitive::usize)
+                -> ::local_map::Result<Self::Distributed> {
+                let Mlp { up: __field0, inner: __field1 } = self;
+                ::core::result::Result::Ok(Mlp {
+                    up: __labels.field(&__FIELDS[0usize], |__labels| {
+                        P::Distributable::label(__field0, __labels, __output)
+                    })?,
+                    inner: __labels.field(&__FIELDS[1usize], |__labels| {
+                        P::Distributable::label(__field1, __labels, __output)
+                    })?
+                })
+            }
+            fn absent(__labels: &mut P::Labels<'_>, __output: ::core::primitive::usize)
+                -> ::local_map::Result<Self::Distributed> {
+                ::core::result::Result::Ok(Mlp {
+                    up: __labels.field(&__FIELDS[0usize], |__labels| {
+                        <Vec<::local_map::candle_core::Tensor> as P::Distributable>::absent(__labels, __output)
+                    })?,
+                    inner: __labels.field(&__FIELDS[1usize], |__labels| {
+                        <Option<Block<::local_map::candle_core::Tensor> > as P::Distributable>::absent(__labels, __output)
+                    })?
+                })
+            }
+            #[allow(unused_variables)]
+            fn tensors(self, __into: &mut ::std::vec::Vec<::local_map::candle_core::Tensor>) {
+                let Mlp { up: __field0, inner: __field1 } = self;
+                P::Distributable::tensors(__field0, __into);
+                P::Distributable::tensors(__field1, __into);
+            }
+        }
+        #[automatically_derived]
+        impl<> P::Placed for Mlp<::local_map::candle_core::Tensor>
+        where for<'__any> Block<::local_map::candle_core::Tensor>: P::Placed {}"#,
+    );
+    let with_a_plain_field = "struct S<T> { #[place(Replicate)] x: T, #[place(Replicate)] y: Option<T>, act: Act }";
+    derive_holds(with_a_plain_field, "{ ::core::result::Result::Err(__labels.no_value_here()) }");
+    derive_holds(with_a_plain_field, "::Placed for S<::local_map::candle_core::Tensor> where {}");
+    let (unplaced, _) = derive("struct S<T> { #[place(Replicate)] x: T, y: Option<T> }");
+    assert!(!unplaced.to_string().contains("Placed"));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod layers;
 mod recovery;
 mod rules;
 mod snapshots;
+mod structs;
 mod syntax;
 
 use crate::errors::Errors;

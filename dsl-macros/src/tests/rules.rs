@@ -89,8 +89,8 @@ fn types_of_inputs() {
         "out = _, in = [[Shard(0)]]",
         "fn f(x: Box<Tensor>) {}",
         "[Shard(0)]",
-        "parameter `x` of type `Box<Tensor>` cannot be distributed: only `Tensor`, `&Tensor`, and `Option`, `Vec`, \
-         slices and arrays of them have placements, write `_`",
+        "parameter `x` of type `Box<Tensor>` cannot be distributed: only `Tensor`, `&Tensor`, structs of them that \
+         derive `Distribute`, and `Option`, `Vec`, slices and arrays of these have placements, write `_`",
     );
     refused(
         "out = _, in = [[Shard(0)]]",
@@ -354,13 +354,26 @@ fn what_cannot_run_again() {
         let message = format!("{gone}take `Tensor`, which is cheap to clone");
         refused("out = [Replicate], in = [[Replicate], _], recompute", &item, ty, &message);
     }
-    for receiver in ["self", "&self", "&mut self", "self: Arc<Self>"] {
+    for receiver in ["&mut self", "&'a mut self", "self: &mut Self"] {
         refused(
             "out = [Replicate], recompute",
-            &format!("fn f({receiver}, x: &Tensor) -> Result<Tensor> {{}}"),
-            "recompute",
-            "`recompute` is not available on methods yet: take what the body needs as parameters",
+            &format!("fn f<'a>({receiver}, x: &Tensor) -> Result<Tensor> {{}}"),
+            receiver,
+            "with `recompute` the body runs again in backward, on a clone of `self`, so that it must not write it: write \
+             `&self`",
         );
+    }
+    refused(
+        "out = [Replicate], recompute",
+        "fn f(&self, #[cfg(a)] x: &Tensor) -> Result<Tensor> {}",
+        "#[cfg(a)]",
+        "`#[cfg]` on a parameter is not available in a method with `recompute`: put it on the method, and write the method \
+         twice",
+    );
+    for ty in ["Option<&Mlp<Tensor>>", "Option<&[Mlp<Tensor>]>"] {
+        let message = "with `recompute` the body runs again in backward, when what `y` borrows may be gone: take an `Option` \
+                       of the struct itself";
+        refused("out = [Replicate], recompute", &format!("fn f(y: {ty}) -> Result<Tensor> {{}}"), ty, message);
     }
     for ty in ["impl Iterator<Item = u8>", "Result<impl Copy>"] {
         let message = format!(

@@ -90,9 +90,9 @@ fn different_meshes(call: &RegionCall<'_>) -> Error {
     )
 }
 
-/// The argument as its author would write it: `x`, or `xs[1]`.
+/// The argument as its author would write it: `x`, `xs[1]`, or `mlp.up`.
 pub(super) fn param_name(handed: &Handed<'_>) -> String {
-    handed.element.iter().fold(handed.param.name.to_owned(), |name, index| format!("{name}[{index}]"))
+    handed.path.to_string()
 }
 
 /// What is wrong with one input.

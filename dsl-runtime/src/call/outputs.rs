@@ -3,12 +3,13 @@
 use std::marker::PhantomData;
 
 use candle_core::Tensor;
+use smallvec::SmallVec;
 
 use super::entry::{Entry, Wants, common};
 use super::label::label;
 use super::region::Running;
 use super::rule::{OutputLabel, OutputRule};
-use super::spec::Out;
+use super::spec::{Out, Param};
 use crate::error::{Error, Report, Result};
 use crate::placement::Placements;
 use crate::tensor::{DTensor, Edge, Node};
@@ -37,6 +38,10 @@ pub struct Labels<'r> {
     pub(super) done: Vec<(usize, DTensor)>,
     /// What was labelled and is differentiable, with the graph that it was computed by.
     pub(super) recorded: Vec<OutputRule>,
+    /// The names that lead to the field that is being labelled, of a result that is a struct.
+    fields: SmallVec<[&'static str; 4]>,
+    /// The placements that hold for its tensors where it, or a struct that it is in, has its own.
+    wanted: Option<Entry>,
 }
 
 /// A way to treat the results `V` of a body; tuples of markers treat tuples of results.
@@ -157,11 +162,11 @@ tuples! {
     (A V, B W, C X, D Y, E Z, F U, G T, H S)
 }
 
-/// A result of a body that can be labelled.
+/// A result of a body that can be labelled: a tensor, or a struct that derives `Distribute`, over local tensors.
 #[diagnostic::on_unimplemented(
     message = "a result of type `{Self}` cannot be labelled as a distributed tensor",
-    label = "not a tensor",
-    note = "write `_` for this result in `out`, or return a tensor"
+    label = "neither a tensor nor a struct of tensors",
+    note = "write `_` for this result in `out`, or return a tensor, or a struct of them that derives `Distribute`"
 )]
 pub trait Distributable: Sized {
     /// The same with distributed tensors.
@@ -188,7 +193,7 @@ impl Distributable for Tensor {
 
     fn label(self, labels: &mut Labels<'_>, output: usize) -> Result<DTensor> {
         let labelled = match labels.region.mesh_of(output).coordinate() {
-            Some(_) => label(labels.region, output, &labels.wanted(output), &self)?,
+            Some(_) => label(labels.region, output, &labels.wanted(output), &self).map_err(|e| labels.in_field(e))?,
             None => labels.elsewhere(output),
         };
         let labelled = labels.recorded(labelled, self, output)?;
@@ -261,9 +266,49 @@ impl<T: Distributable, const N: usize> Distributable for [T; N] {
     }
 }
 
+/// Asserts that `{..}` says how a result is placed.
+pub const fn places_itself<T: Placed>() {}
+
+/// A struct over local tensors that says how each of them is placed: all of its tensors, and those of the structs within, have
+/// their own `#[place(..)]`.
+#[diagnostic::on_unimplemented(
+    message = "`{{..}}` does not say how `{Self}` is placed",
+    label = "not all of its tensors have their own placements",
+    note = "give every tensor of the struct its `#[place(..)]`, or write a list in `out`, which holds for those without"
+)]
+pub trait Placed {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Placed> Placed for Option<T> {}
+#[diagnostic::do_not_recommend]
+impl<T: Placed> Placed for Vec<T> {}
+#[diagnostic::do_not_recommend]
+impl<T: Placed, const N: usize> Placed for [T; N] {}
+
 impl<'r> Labels<'r> {
     pub(super) fn new(region: &'r Running<'r>) -> Labels<'r> {
-        Labels { region, next: 0, done: Vec::new(), recorded: Vec::new() }
+        Labels { region, next: 0, done: Vec::new(), recorded: Vec::new(), fields: SmallVec::new(), wanted: None }
+    }
+
+    /// Treats one field of a result that is a struct.
+    ///
+    /// # Errors
+    /// Those of `treat`.
+    pub fn field<T>(&mut self, declared: &'static Param, treat: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let outer = self.wanted;
+        self.fields.push(declared.name);
+        self.wanted = declared.wanted.or(outer);
+        let treated = treat(self)?;
+        self.fields.pop();
+        self.wanted = outer;
+        Ok(treated)
+    }
+
+    fn in_field(&self, error: Error) -> Error {
+        match self.fields.is_empty() {
+            true => error,
+            false => error.within(format_args!("field `{}`", self.fields.join("."))),
+        }
     }
 
     /// Makes a labelled result an output of the recorded node.
@@ -296,14 +341,15 @@ impl<'r> Labels<'r> {
         self.next - 1
     }
 
-    /// The placements of a result on the region's mesh.
+    /// The placements of a result, or of the field of one, on its mesh.
     fn wanted(&self, output: usize) -> Wants {
-        let entry = self.region.spec.outs.get(output).copied().and_then(Out::entry);
+        let declared = || self.region.spec.outs.get(output).copied().and_then(Out::entry);
         let open = |axis: usize, name: &str| common(self.region.inputs, axis, name);
-        entry.unwrap_or(Entry::Axes(&[])).on(&self.region.mesh, open)
+        self.wanted.or_else(declared).unwrap_or(Entry::Axes(&[])).on(self.region.mesh_of(output), open)
     }
 
-    fn no_value_here(&self) -> Error {
+    /// What is said where there is no value to return, on a rank outside the mesh.
+    pub fn no_value_here(&self) -> Error {
         let (name, rank) = (self.region.spec.name, self.region.mesh.world().rank());
         Error::Absent(
             Report::new(format!(

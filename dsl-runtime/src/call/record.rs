@@ -89,7 +89,7 @@ fn input_rule(region: &Running<'_>, input: &Handed<'_>, axes: &[Axis]) -> Result
     }
     let param = super::inputs::param_name(input);
     let placements = input.tensor.placements();
-    let (labels, factor) = super::rule::labels(placements, input.grad, &region.mesh, axes).ok_or_else(|| {
+    let (labels, factor) = super::rule::labels(placements, *input.grad, &region.mesh, axes).ok_or_else(|| {
         Error::Placement(
             Report::new(format!("{}: argument `{param}` cannot be differentiated", region.spec.name))
                 .on(&region.mesh)

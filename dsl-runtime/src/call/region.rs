@@ -1,5 +1,6 @@
 //! One call of a region: inputs are handed over, checked and resharded; the body runs on locals; results are labelled.
 
+use std::cell::Cell;
 use std::ops::{Deref, Range};
 use std::panic::Location;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use super::elsewhere::{self, Elsewhere};
 use super::inputs;
 use super::outcome::{Outcome, located};
 use super::outputs::{Labels, Outputs};
+use super::path::Path;
 use super::record;
 use super::spec::{Grad, Param, RegionSpec};
 use super::verify;
@@ -32,10 +34,10 @@ pub struct RegionCall<'a> {
 
 /// A distributed tensor and what is declared of the parameter, or field, that it was given for.
 pub(super) struct Handed<'a> {
+    /// Whose placements it must have: a field without its own is placed as its struct.
     pub(super) param: &'static Param,
-    pub(super) grad: Grad,
-    /// Where it stands in its parameter, if that is a list or a list of lists.
-    pub(super) element: SmallVec<[usize; 2]>,
+    pub(super) grad: &'static Grad,
+    pub(super) path: Path,
     pub(super) tensor: Input<'a>,
 }
 
@@ -60,9 +62,15 @@ impl Deref for Input<'_> {
 pub struct Locals {
     pub(super) tensors: SmallVec<[Tensor; 4]>,
     pub(super) region: Region,
+    /// Whether a struct took more tensors than it had handed over.
+    pub(super) short: Cell<bool>,
 }
 
 impl Locals {
+    pub(super) fn new(tensors: SmallVec<[Tensor; 4]>, region: Region) -> Locals {
+        Locals { tensors, region, short: Cell::new(false) }
+    }
+
     /// What the body sees of an argument.
     pub fn take<H: Held>(&self, held: H) -> H::Local<'_> {
         held.local(&self.tensors)
@@ -124,7 +132,7 @@ impl Running<'_> {
         };
         let tensors = self.inputs.iter().map(local).collect::<Result<_>>()?;
         let crossings = (keeps && self.spec.context).then(Crossings::default);
-        Ok(Locals { tensors, region: Region::new(self.mesh.clone(), self.number, crossings) })
+        Ok(Locals::new(tensors, Region::new(self.mesh.clone(), self.number, crossings)))
     }
 
     /// Where the body ran and on what, for messages.
@@ -159,7 +167,7 @@ impl<'a> RegionCall<'a> {
     }
 
     pub(super) fn hold(&mut self, param: usize, tensor: Input<'a>) -> usize {
-        self.push(self.declared(param, SmallVec::new(), tensor))
+        self.push(self.declared(param, tensor))
     }
 
     pub(super) fn push(&mut self, handed: Handed<'a>) -> usize {
@@ -167,29 +175,25 @@ impl<'a> RegionCall<'a> {
         self.inputs.len() - 1
     }
 
-    fn declared(&self, param: usize, element: SmallVec<[usize; 2]>, tensor: Input<'a>) -> Handed<'a> {
-        static UNKNOWN: Param = Param::any("?");
-        let grad = self.spec.grads.get(param).copied().unwrap_or(Grad::Default);
-        Handed { param: self.spec.params.get(param).unwrap_or(&UNKNOWN), grad, element, tensor }
+    fn declared(&self, param: usize, tensor: Input<'a>) -> Handed<'a> {
+        let (param, grad) = self.spec.param(param);
+        Handed { param, grad, path: Path::parameter(param), tensor }
     }
 
     /// Hands over the element with this index of a list.
     pub(super) fn hold_element<A: Argument<'a>>(&mut self, param: usize, index: usize, element: A) -> A::Held {
-        self.within_element(index, |call| element.hold(call, param))
-    }
-
-    /// Notes that what `f` hands over belongs to the element with this index of a list.
-    pub(super) fn within_element<T>(&mut self, index: usize, f: impl FnOnce(&mut Self) -> T) -> T {
         let start = self.inputs.len();
-        let held = f(self);
-        self.inputs[start..].iter_mut().for_each(|handed| handed.element.insert(0, index));
+        let held = element.hold(self, param);
+        self.inputs[start..].iter_mut().for_each(|handed| handed.path.elements.insert(0, index));
         held
     }
 
     pub(super) fn hold_all(&mut self, param: usize, tensors: impl Iterator<Item = Input<'a>>) -> Range<usize> {
         let start = self.inputs.len();
         for (index, tensor) in tensors.enumerate() {
-            self.push(self.declared(param, SmallVec::from_slice(&[index]), tensor));
+            let mut handed = self.declared(param, tensor);
+            handed.path.elements.push(index);
+            self.push(handed);
         }
         start..self.inputs.len()
     }
@@ -272,6 +276,7 @@ impl<'a> RegionCall<'a> {
         }
         let locals = region.locals().map_err(R::lift)?;
         let (outcome, again) = body(&locals);
+        locals.sufficed(spec).map_err(R::lift)?;
         let value = outcome.split().map_err(|e| located(e, || region.place(&locals)))?;
         let out = O::label(value, &mut labels).map_err(R::lift)?;
         record::record(&region, locals, std::mem::take(&mut labels.recorded), again).map_err(R::lift)?;

@@ -209,7 +209,7 @@ impl Rule for RunAgain {
         let RunAgain { mut rule, body, tensors, labels, number } = *self;
         let crossings = Crossings::default();
         let region = Region::new(rule.mesh.clone(), number, Some(crossings));
-        let locals = Locals { tensors, region };
+        let locals = Locals::new(tensors, region);
         let again = body(&locals)?;
         if again.len() != labels.len() {
             return Err(Error::Unsupported(

@@ -43,11 +43,13 @@ pub enum Grad {
     Named(&'static [(&'static str, Want)], bool),
 }
 
-/// A distributed parameter.
+/// A distributed parameter, or the field of a struct.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     pub(super) name: &'static str,
     pub(super) wanted: Option<Entry>,
+    /// Of a struct's field; those of a function's parameters stand in its [`RegionSpec`].
+    pub(super) grad: Grad,
 }
 
 /// How one result is treated.
@@ -138,6 +140,13 @@ impl RegionSpec {
         }
     }
 
+    /// What is declared of the distributed parameter with this index.
+    pub(super) fn param(&self, index: usize) -> (&'static Param, &'static Grad) {
+        static UNKNOWN: Param = Param::any("?");
+        let param = self.params.get(index).unwrap_or(&UNKNOWN);
+        (param, self.grads.get(index).unwrap_or(&param.grad))
+    }
+
     /// Begins a call on the mesh of the distributed inputs.
     #[track_caller]
     pub fn call<'a>(&'static self) -> RegionCall<'a> {
@@ -155,19 +164,26 @@ impl Param {
     /// A parameter that must be placed as `wanted`.
     pub const fn placed(name: &'static str, wanted: &'static [Want]) -> Param {
         let wanted = Some(Entry::Axes(wanted));
-        Param { name, wanted }
+        Param { name, wanted, grad: Grad::Default }
     }
 
     /// A parameter that must be placed so on the named axes: `Replicate` on the others, or, with `rest`, as the other
     /// parameters that leave them open.
     pub const fn named(name: &'static str, axes: &'static [(&'static str, Want)], rest: bool) -> Param {
         let wanted = Some(Entry::Named { axes, rest });
-        Param { name, wanted }
+        Param { name, wanted, grad: Grad::Default }
     }
 
     /// A parameter of any placement.
     pub const fn any(name: &'static str) -> Param {
-        Param { name, wanted: None }
+        Param { name, wanted: None, grad: Grad::Default }
+    }
+
+    /// The same with a label for the gradient that bodies compute.
+    #[must_use]
+    pub const fn grad(mut self, grad: Grad) -> Param {
+        self.grad = grad;
+        self
     }
 }
 

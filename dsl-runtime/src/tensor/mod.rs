@@ -28,7 +28,7 @@ pub use collectives::Communicator;
 pub(crate) use create::gathered_lengths;
 pub use edge::no_grad;
 pub(crate) use edge::{Edge, Kind, Node, Pulled, Rule, is_recording};
-pub(crate) use storage::digest;
+pub(crate) use storage::{digest, no_elements};
 
 /// A tensor that is spread over the ranks of a mesh.
 ///

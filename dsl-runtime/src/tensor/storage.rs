@@ -117,6 +117,12 @@ pub(super) fn tensor_of(buffer: Buffer) -> Result<Tensor> {
     Err(Error::Unsupported(Report::new("an engine returned a buffer that is no tensor")))
 }
 
+/// A plain tensor without elements, which nothing can refuse to make.
+pub(crate) fn no_elements() -> Tensor {
+    let storage = Storage::Cpu(candle_core::CpuStorage::F32(Vec::new()));
+    Tensor::from_storage(storage, 0, BackpropOp::none(), false)
+}
+
 /// A hash of the tensor's shape and bits, equal for bitwise equal tensors.
 pub(crate) fn digest(tensor: &Tensor) -> Result<u64> {
     let shape: Dims = tensor.dims().into();

@@ -1,0 +1,637 @@
+//! Structs of tensors as parameters and results of regions, against candle on one device.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use candle_core::{DType, Device, Result, Tensor, Var};
+use local_map::prelude::*;
+use support::{elements, failure, launched, on_ranks};
+
+/// Megatron's pair.
+#[derive(Clone, Distribute)]
+struct Mlp<T = DTensor> {
+    #[place(Shard(1, ragged))]
+    up: T,
+    #[place(Shard(0, ragged))]
+    bias: Option<T>,
+    #[place(Shard(0, ragged))]
+    down: T,
+    /// An ordinary field.
+    slope: f64,
+}
+
+impl Mlp<Tensor> {
+    /// This rank's addend.
+    fn addend(&self, x: &Tensor) -> Result<Tensor> {
+        let hidden = x.matmul(&self.up)?;
+        let hidden = match &self.bias {
+            Some(bias) => hidden.broadcast_add(bias)?,
+            None => hidden,
+        };
+        (hidden.tanh()? * self.slope)?.matmul(&self.down)
+    }
+}
+
+/// Structs in a struct, and a tensor without placements of its own.
+#[derive(Clone, Distribute)]
+struct Model<T = DTensor> {
+    blocks: Vec<Mlp<T>>,
+    scale: T,
+}
+
+impl Model<Tensor> {
+    /// The sum of the blocks.
+    fn addend(&self, x: &Tensor) -> Result<Tensor> {
+        let mut sum = x.zeros_like()?;
+        for block in &self.blocks {
+            sum = (sum + block.addend(x)?)?;
+        }
+        sum.broadcast_mul(&self.scale)
+    }
+}
+
+/// Names, shapes and placements; on 3 and 4 ranks pieces of the second block are empty.
+const PARAMETERS: [(&str, &[usize], Placement); 6] = [
+    ("blocks.0.up", &[3, 5], Shard(1)),
+    ("blocks.0.bias", &[5], Shard(0)),
+    ("blocks.0.down", &[5, 3], Shard(0)),
+    ("blocks.1.up", &[3, 2], Shard(1)),
+    ("blocks.1.down", &[2, 3], Shard(0)),
+    ("scale", &[3], Replicate),
+];
+
+/// Numbers that differ from parameter to parameter.
+fn numbers(seed: usize, shape: &[usize]) -> Tensor {
+    let count: usize = shape.iter().product();
+    let values: Vec<f64> = (0..count).map(|i| ((i * 7 + seed * 13) % 11) as f64 / 7.0 - 0.6).collect();
+    Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
+}
+
+fn input() -> Tensor {
+    numbers(9, &[4, 3])
+}
+
+fn model_of<T>(mut parameter: impl FnMut(usize) -> T) -> Model<T> {
+    let first = Mlp { up: parameter(0), bias: Some(parameter(1)), down: parameter(2), slope: 1.5 };
+    let second = Mlp { up: parameter(3), bias: None, down: parameter(4), slope: -0.5 };
+    Model { blocks: vec![first, second], scale: parameter(5) }
+}
+
+fn distributed(mesh: &DeviceMesh) -> Model {
+    model_of(|at| {
+        let (_, shape, placement) = PARAMETERS[at];
+        Param::new(&DTensor::shard(&numbers(at, shape), mesh, &[placement]).unwrap()).unwrap().into()
+    })
+}
+
+fn variables() -> (Vec<Var>, Model<Tensor>) {
+    let vars: Vec<Var> = (0..6).map(|at| Var::from_tensor(&numbers(at, PARAMETERS[at].1)).unwrap()).collect();
+    let model = model_of(|at| vars[at].as_tensor().clone());
+    (vars, model)
+}
+
+#[track_caller]
+fn assert_near(given: &Tensor, expected: &Tensor, what: &str) {
+    assert_eq!(given.dims(), expected.dims(), "{what}");
+    for (given, expected) in elements(given).into_iter().zip(elements(expected)) {
+        assert!((given - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{what}: {given} is not {expected}");
+    }
+}
+
+#[local_map(in = [[Replicate]], out = [Replicate])]
+fn energy(x: &Tensor) -> Result<Tensor> {
+    x.sqr()?.sum_all()
+}
+
+/// The energy of the region's result and all gradients are those of the unsharded function.
+fn as_on_one_device<T: Into<DTensor>>(
+    region: impl Fn(&Model, &DTensor) -> local_map::Result<T> + Sync,
+    unsharded: impl Fn(&Model<Tensor>, &Tensor) -> Result<Tensor>,
+) {
+    let (vars, model) = variables();
+    let y = unsharded(&model, &input()).unwrap();
+    let expected = y.sqr().unwrap().sum_all().unwrap().backward().unwrap();
+    on_ranks(&[1, 2, 3, 4], |world| {
+        let mesh = world.mesh([("tp", world.size())])?;
+        let model = distributed(&mesh);
+        let x = DTensor::from_local(input(), &mesh, &[Replicate])?;
+        let result: DTensor = region(&model, &x)?.into();
+        let result = result.reshard(&[Replicate])?;
+        assert_near(&result.full()?, &y, "result");
+        let gradients = energy(&result)?.backward()?;
+        let parameters = model.parameters();
+        assert_eq!(parameters.len(), 6);
+        for (at, (name, parameter)) in parameters.into_iter().enumerate() {
+            assert_eq!(name, PARAMETERS[at].0);
+            match (gradients.get(parameter), expected.get(&vars[at])) {
+                (Some(gradient), Some(expected)) => {
+                    assert_eq!(gradient.spec()?, parameter.spec()?);
+                    assert_near(&gradient.full()?, expected, &name);
+                }
+                (None, None) => {}
+                (given, expected) => panic!("{name}: {:?} {:?}", given.is_some(), expected.is_some()),
+            }
+        }
+        Ok(())
+    });
+}
+
+#[local_map(in = [{..}, [Replicate]], out = [Partial(Sum)])]
+fn lent(model: &Model<Tensor>, x: &Tensor) -> Result<Tensor> {
+    model.addend(x)
+}
+
+#[local_map(in = [[Replicate], [Replicate]], out = [Partial(Sum)])]
+fn owned(mut model: Model<Tensor>, x: &Tensor) -> Result<Tensor> {
+    model.blocks.reverse();
+    model.addend(x)
+}
+
+#[local_map(out = [Partial(Sum)])]
+fn undeclared(x: &Tensor, Model { blocks, scale }: &Model<Tensor>) -> Result<Tensor> {
+    Model { blocks: blocks.clone(), scale: scale.clone() }.addend(x)
+}
+
+#[local_map(in = { blocks: {..} }, out = [Partial(Sum)])]
+fn fields(blocks: &[Mlp<Tensor>], scale: &Tensor, x: Tensor) -> Result<Tensor> {
+    Model { blocks: blocks.to_vec(), scale: scale.clone() }.addend(&x)
+}
+
+#[test]
+fn a_struct_parameter_lent_or_owned_or_in_a_slice_equals_one_device() {
+    as_on_one_device(|model, x| Ok(lent(model, x)?), |model, x| model.addend(x));
+    as_on_one_device(|model, x| Ok(owned(model.clone(), x)?), |model, x| model.addend(x));
+    as_on_one_device(|model, x| Ok(undeclared(x, model)?), |model, x| model.addend(x));
+    as_on_one_device(|model, x| Ok(fields(&model.blocks, &model.scale, x.clone())?), |model, x| model.addend(x));
+}
+
+#[local_map(in = [{..}, {..}, [Replicate], _], out = [Partial(Sum)])]
+fn two(first: &Mlp<Tensor>, second: Option<&Mlp<Tensor>>, x: &Tensor, by: f64) -> Result<Tensor> {
+    let y = first.addend(x)?;
+    match second {
+        Some(second) => y + (second.addend(x)? * by)?,
+        None => Ok(y),
+    }
+}
+
+#[local_map(in = [{..}, [Replicate]], out = [Partial(Sum)])]
+fn some(mlp: Option<Mlp<Tensor>>, x: &Tensor) -> Result<Tensor> {
+    mlp.unwrap().addend(x)
+}
+
+#[local_map(in = [{..}, {..}, {..}, [Replicate]], out = [Partial(Sum)])]
+fn lists(one: Vec<Mlp<Tensor>>, two: [Mlp<Tensor>; 1], rest: Option<&[Mlp<Tensor>]>, x: &Tensor) -> Result<Tensor> {
+    assert!(rest.is_some_and(<[_]>::is_empty));
+    one[0].addend(x)? + two[0].addend(x)?
+}
+
+#[test]
+fn several_struct_parameters_and_structs_that_may_be_missing_equal_one_device() {
+    let sum = |model: &Model<Tensor>, x: &Tensor| model.blocks[0].addend(x)? + model.blocks[1].addend(x)?;
+    as_on_one_device(|model, x| Ok(two(&model.blocks[0], Some(&model.blocks[1]), x, 1.0)?), sum);
+    as_on_one_device(|model, x| Ok(two(&model.blocks[0], None, x, 1.0)?), |model, x| model.blocks[0].addend(x));
+    as_on_one_device(|model, x| Ok(some(Some(model.blocks[1].clone()), x)?), |model, x| model.blocks[1].addend(x));
+    // The same struct twice: its gradients add up.
+    as_on_one_device(
+        |model, x| Ok(two(&model.blocks[0], Some(&model.blocks[0]), x, -3.0)?),
+        |model, x| model.blocks[0].addend(x)? * -2.0,
+    );
+    as_on_one_device(
+        |model, x| Ok(lists(vec![model.blocks[0].clone()], [model.blocks[1].clone()], Some(&[]), x)?),
+        sum,
+    );
+}
+
+#[local_map(in = [[Replicate], [Replicate]], out = [Replicate], check)]
+fn with_context(model: &Model<Tensor>, x: &Tensor, ctx: &Region) -> Result<Tensor> {
+    let mut x = x.clone();
+    for block in &model.blocks {
+        x = ctx.all_reduce(&block.addend(&x)?, "tp", Sum)?;
+    }
+    x.broadcast_mul(&model.scale)
+}
+
+fn one_after_the_other(model: &Model<Tensor>, x: &Tensor) -> Result<Tensor> {
+    let mut x = x.clone();
+    for block in &model.blocks {
+        x = block.addend(&x)?;
+    }
+    x.broadcast_mul(&model.scale)
+}
+
+#[test]
+fn a_struct_beside_a_context_equals_one_device() {
+    as_on_one_device(|model, x| Ok(with_context(model, x)?), one_after_the_other);
+}
+
+#[local_map(in = [[Replicate], {..}, _], out = [Partial(Sum)], recompute)]
+fn again(x: &Tensor, model: &Model<Tensor>, by: f64, _ctx: &Region) -> Result<Tensor> {
+    model.addend(x)? * by
+}
+
+#[local_map(in = [[Replicate], {..}, {..}], out = [Partial(Sum)], recompute)]
+fn again_owned(x: &Tensor, mlp: Option<Mlp<Tensor>>, more: &[Mlp<Tensor>]) -> Result<Tensor> {
+    let mut y = mlp.unwrap().addend(x)?;
+    for mlp in more {
+        y = (y + mlp.addend(x)?)?;
+    }
+    Ok(y)
+}
+
+#[local_layer(in = [[Replicate]], out = [Replicate], recompute)]
+impl Model<Tensor> {
+    fn forward(&self, x: &Tensor, ctx: &Region) -> Result<Tensor> {
+        let mut x = x.clone();
+        for block in &self.blocks {
+            x = ctx.all_reduce(&block.addend(&x)?, "tp", Sum)?;
+        }
+        x.broadcast_mul(&self.scale)
+    }
+}
+
+#[local_layer(in = [{..}, [Replicate]], out = [Partial(Sum)])]
+impl Mlp<Tensor> {
+    fn with(&self, other: &Self, x: &Tensor) -> Result<Tensor> {
+        self.addend(x)? + other.addend(x)?
+    }
+}
+
+#[test]
+fn structs_and_layers_of_bodies_that_run_again_equal_one_device() {
+    as_on_one_device(|model, x| Ok(again(x, model, 2.0)?), |model, x| model.addend(x)? * 2.0);
+    let sum = |model: &Model<Tensor>, x: &Tensor| model.blocks[0].addend(x)? + model.blocks[1].addend(x)?;
+    as_on_one_device(|model, x| Ok(again_owned(x, Some(model.blocks[0].clone()), &model.blocks[1..])?), sum);
+    as_on_one_device(|model, x| Ok(model.forward(x)?), one_after_the_other);
+    as_on_one_device(|model, x| Ok(model.blocks[0].with(&model.blocks[1], x)?), sum);
+}
+
+/// What regions take beside structs.
+#[derive(Clone)]
+struct Scaled<A> {
+    by: A,
+}
+
+impl<A: Clone + Send + Sync + Into<f64> + 'static> Scaled<A> {
+    /// Lent, with a pattern, generics and a context.
+    #[local_map(in = [_, {..}, [Replicate]], out = [Partial(Sum)], recompute)]
+    fn lent<B: Into<f64> + Clone + Send + 'static>(
+        &self,
+        (times, _): (B, u8),
+        mut model: Model<Tensor>,
+        ctx: &Region,
+        x: &Tensor,
+    ) -> Result<Tensor> {
+        assert!(ctx.size("tp")? > 0);
+        model.blocks.reverse();
+        model.addend(x)? * (self.by.clone().into() * times.into())
+    }
+
+    #[local_map(in = [{..}, [Replicate]], out = [Partial(Sum)], recompute)]
+    fn owned(self, model: &Model<Tensor>, x: &Tensor) -> Result<Tensor> {
+        model.addend(x)? * self.by.into()
+    }
+
+    /// By another notation.
+    #[local_map(in = [{..}, [Replicate]], out = [Partial(Sum)], recompute)]
+    fn shared(self: std::sync::Arc<Self>, model: &Model<Tensor>, x: &Tensor) -> Result<Tensor> {
+        model.addend(x)? * self.by.clone().into()
+    }
+}
+
+#[test]
+fn methods_that_run_again_equal_one_device() {
+    let twice = |model: &Model<Tensor>, x: &Tensor| model.addend(x)? * 2.0;
+    as_on_one_device(|model, x| Ok(Scaled { by: 0.5f32 }.owned(model, x)?), |model, x| model.addend(x)? * 0.5);
+    as_on_one_device(|model, x| Ok(std::sync::Arc::new(Scaled { by: 2.0 }).shared(model, x)?), twice);
+    // What was lent is gone when the body runs again.
+    as_on_one_device(|model, x| Ok(Scaled { by: 4f32 }.lent::<f32>((0.5, 1), model.clone(), x)?), twice);
+}
+
+/// Draws a number in every run of its body.
+#[derive(Clone)]
+struct Noisy(std::sync::Arc<std::sync::Mutex<Vec<u64>>>);
+
+impl Noisy {
+    #[local_map(in = [[Replicate]], out = [Replicate], recompute)]
+    fn forward(&self, x: &Tensor, ctx: &Region) -> Result<Tensor> {
+        self.0.lock().unwrap().push(ctx.rank_seed());
+        x * (ctx.shared_seed() % 7) as f64
+    }
+}
+
+#[test]
+fn a_method_that_runs_again_draws_the_same_numbers() {
+    on_ranks(&[2], |world| {
+        let mesh = world.mesh([("dp", 2)])?;
+        let x = DTensor::from_local(input(), &mesh, &[Replicate])?.requires_grad()?;
+        let noisy = Noisy(std::sync::Arc::default());
+        let (first, second) = (noisy.forward(&x)?, noisy.forward(&x)?);
+        energy(&(&first + &second)?)?.backward()?;
+        let seeds = noisy.0.lock().unwrap().clone();
+        assert_eq!(seeds.len(), 4);
+        assert_ne!(seeds[0], seeds[1]);
+        // Backward goes through the regions in reverse.
+        assert_eq!(seeds[2..], [seeds[1], seeds[0]]);
+        Ok(())
+    });
+}
+
+#[local_map(in = [_, [Replicate]], out = [Replicate])]
+fn plain(mlp: &Mlp<Tensor>, x: &Tensor) -> Result<Tensor> {
+    mlp.addend(x)
+}
+
+#[test]
+fn an_underscore_passes_a_plain_struct_through() {
+    let (_, model) = variables();
+    let expected = model.blocks[0].addend(&input()).unwrap();
+    on_ranks(&[2], |world| {
+        let mesh = world.mesh([("tp", 2)])?;
+        let (_, model) = variables();
+        let x = DTensor::from_local(input(), &mesh, &[Replicate])?;
+        assert_near(&plain(&model.blocks[0], &x)?.full()?, &expected, "result");
+        Ok(())
+    });
+}
+
+/// Each tensor as its field says, the factor in a tuple.
+#[local_map(in = [{..}, _], out = [{..}, _])]
+fn multiplied(mlp: &Mlp<Tensor>, by: f64) -> Result<(Mlp<Tensor>, f64)> {
+    let times = |x: &Tensor| x * by;
+    let bias = mlp.bias.as_ref().map(times).transpose()?;
+    Ok((Mlp { up: times(&mlp.up)?, bias, down: times(&mlp.down)?, slope: mlp.slope + by }, by))
+}
+
+#[local_map(in = [{..}], out = [Replicate])]
+fn same(model: Model<Tensor>) -> Result<Model<Tensor>> {
+    Ok(model)
+}
+
+#[local_map(in = [{..}], out = [Replicate], recompute)]
+fn same_again(model: Model<Tensor>) -> Result<Model<Tensor>> {
+    Ok(model)
+}
+
+#[test]
+fn a_struct_result_carries_values_and_gradients() {
+    let region = |model: &Model, x: &DTensor| {
+        let (first, by) = multiplied(&model.blocks[0], 3.0)?;
+        assert_eq!((first.slope, by), (4.5, 3.0));
+        assert!(multiplied(&model.blocks[1], 3.0)?.0.bias.is_none());
+        Ok(two(&first, None, x, 1.0)?)
+    };
+    as_on_one_device(region, |model, x| {
+        let times = |x: &Tensor| x * 3.0;
+        let mlp = &model.blocks[0];
+        let bias = mlp.bias.as_ref().map(times).transpose()?;
+        Mlp { up: times(&mlp.up)?, bias, down: times(&mlp.down)?, slope: 4.5 }.addend(x)
+    });
+    as_on_one_device(|model, x| Ok(lent(&same(same(model.clone())?)?, x)?), |model, x| model.addend(x));
+    as_on_one_device(|model, x| Ok(lent(&same_again(model.clone())?, x)?), |model, x| model.addend(x));
+}
+
+#[test]
+fn a_struct_result_has_the_placements_of_its_fields() {
+    on_ranks(&[2], |world| {
+        let mesh = world.mesh([("tp", 2)])?;
+        let model = same(distributed(&mesh))?;
+        let mut at = 0;
+        model.visit("", &mut |name, tensor| {
+            assert_eq!(name, PARAMETERS[at].0);
+            assert_eq!(tensor.placements()[0], PARAMETERS[at].2, "{name}");
+            at += 1;
+        });
+        assert_eq!(at, 6);
+        Ok(())
+    });
+}
+
+/// Nothing in it that a rank outside the mesh could not make up.
+#[derive(Distribute)]
+struct Pair<T = DTensor> {
+    #[place(Shard(0))]
+    first: T,
+    second: Inner<T>,
+}
+
+#[derive(Distribute)]
+struct Inner<T>(#[place(Replicate)] T, #[place(Partial(Sum))] T);
+
+#[local_map(in = [[Shard(0)]], out = {..})]
+fn pair(x: &Tensor) -> Result<Pair<Tensor>> {
+    Ok(Pair { first: x.clone(), second: Inner(Tensor::ones(2, DType::F64, &Device::Cpu)?, x.clone()) })
+}
+
+#[local_map(in = [[Shard(0)]], out = {..})]
+fn with_a_plain_field(x: &Tensor) -> Result<Mlp<Tensor>> {
+    Ok(Mlp { up: x.clone(), bias: None, down: x.clone(), slope: 1.0 })
+}
+
+#[test]
+fn outside_the_mesh_the_tensors_of_a_result_are_absent() {
+    let names = launched(3, |world| {
+        let mesh = world.mesh([("dp", 2)])?;
+        let x = DTensor::shard(&input(), &mesh, &[Shard(0)])?;
+        let pair = pair(&x)?;
+        let mut names = Vec::new();
+        pair.visit("", &mut |name, tensor| names.push(format!("{name} {}", tensor.placements())));
+        assert_eq!(pair.first.is_absent(), world.rank() == 2);
+        assert_eq!(pair.second.1.is_absent(), world.rank() == 2);
+        let plain = with_a_plain_field(&x);
+        match world.rank() {
+            2 => assert!(plain.err().unwrap().to_string().contains("there is no plain result")),
+            _ => assert_eq!(plain?.slope, 1.0),
+        }
+        Ok(names)
+    });
+    let expected = ["first (Shard(0))", "second.0 (Replicate)", "second.1 (Partial(Sum))"];
+    assert!(names.iter().all(|names| *names == expected), "{names:?}");
+}
+
+fn message<T>(program: impl Fn(&Model, &DTensor) -> Result<T> + Sync) -> String {
+    let failure = failure(2, |world| -> local_map::Result<()> {
+        let mesh = world.mesh([("tp", 2)])?;
+        let model = distributed(&mesh);
+        program(&model, &DTensor::from_local(input(), &mesh, &[Replicate])?)?;
+        Ok(())
+    });
+    failure.cause.to_string()
+}
+
+#[test]
+fn misplaced_tensors_are_named_by_their_fields() {
+    let text = message(|model, x| {
+        let mut model = model.clone();
+        model.blocks[1].up = model.blocks[1].up.reshard(&[Replicate])?;
+        model.scale = model.scale.reshard(&[Shard(0)])?;
+        owned(model, x)
+    });
+    assert!(
+        text.contains("owned: arguments `model.blocks.1.up`, `model.scale` are not placed as `in` requires"),
+        "{text}"
+    );
+    assert!(text.contains("- model.scale: f64[3] is (Shard(0)), required (Replicate)"), "{text}");
+    let text = message(|model, x| {
+        let mut blocks = model.blocks.clone();
+        blocks[1].down = blocks[1].down.reshard(&[Replicate])?;
+        fields(&blocks, &model.scale, x.clone())
+    });
+    assert!(text.contains("fields: argument `blocks[1].down` is not placed"), "{text}");
+}
+
+#[test]
+fn a_struct_may_have_any_placements_where_its_fields_say_none() {
+    on_ranks(&[2], |world| {
+        let mesh = world.mesh([("tp", 2)])?;
+        let mut model = distributed(&mesh);
+        model.scale = model.scale.reshard(&[Shard(0)])?;
+        assert_eq!(counted(&model)?.to_local()?.to_scalar::<f64>()?, if world.rank() == 0 { 2.0 } else { 1.0 });
+        Ok(())
+    });
+}
+
+#[local_map(in = [{..}], out = [Partial(Sum)])]
+fn counted(model: &Model<Tensor>) -> Result<Tensor> {
+    Tensor::new(model.scale.dims()[0] as f64, &Device::Cpu)
+}
+
+#[local_map(in = [{..}], out = [Shard(2)])]
+fn too_deep(model: Model<Tensor>) -> Result<Model<Tensor>> {
+    Ok(model)
+}
+
+#[test]
+fn a_result_that_cannot_be_placed_is_named_by_its_field() {
+    let text = message(|model, _| too_deep(model.clone()));
+    assert!(
+        text.starts_with("field `scale`: too_deep: the result, locally f64[3], cannot be placed as (Shard(2))"),
+        "{text}"
+    );
+}
+
+/// A label for the gradient of one field: the body sums it up itself.
+#[derive(Clone, Distribute)]
+struct Labelled<T = DTensor> {
+    #[place(Replicate)]
+    #[grad(Replicate)]
+    whole: T,
+    #[place(Replicate)]
+    addends: T,
+    #[grad(Partial(Sum))]
+    free: T,
+}
+
+#[local_map(in = [[Replicate], [Shard(0)]], out = [Partial(Sum)])]
+fn labelled(layer: &Labelled<Tensor>, x: &Tensor) -> Result<Tensor> {
+    ((&layer.whole * 2.0)?.sum_all()? + x.broadcast_mul(&layer.addends)?.sum_all()?)? + layer.free.sum_all()?
+}
+
+#[local_map(in = [[Replicate], [Shard(0)]], out = [Partial(Sum)], grad = [[Replicate], _])]
+fn labelled_by_a_list(layer: &Labelled<Tensor>, x: &Tensor) -> Result<Tensor> {
+    x.broadcast_mul(&layer.addends)?.sum_all()? + layer.free.sum_all()?
+}
+
+#[test]
+fn a_field_has_its_own_gradient_label() {
+    on_ranks(&[2], |world| {
+        let mesh = world.mesh([("dp", 2)])?;
+        let ones =
+            || Param::new(&DTensor::from_local(Tensor::ones(3, DType::F64, &Device::Cpu)?, &mesh, &[Replicate])?);
+        let layer: Labelled = Labelled { whole: ones()?.into(), addends: ones()?.into(), free: ones()?.into() };
+        let x = DTensor::shard(&Tensor::ones((5, 3), DType::F64, &Device::Cpu)?, &mesh, &[Shard(0)])?;
+        let gradients = labelled(&layer, &x)?.backward()?;
+        let of = |x: &DTensor| Ok::<_, local_map::Error>(elements(&gradients.get(x).unwrap().full()?));
+        // Taken as it is, though every rank adds as much; summed up by default; summed up as the field says.
+        assert_eq!(of(&layer.whole)?, [2.0; 3]);
+        assert_eq!(of(&layer.addends)?, [5.0; 3]);
+        assert_eq!(of(&layer.free)?, [2.0; 3]);
+        // The list holds for the field that says nothing itself: this rank's rows.
+        let gradients = labelled_by_a_list(&layer, &x)?.backward()?;
+        let rows = if world.rank() == 0 { 3.0 } else { 2.0 };
+        assert_eq!(elements(&gradients.get(&layer.addends).unwrap().to_local()?), [rows; 3]);
+        assert_eq!(elements(&gradients.get(&layer.free).unwrap().to_local()?), [2.0; 3]);
+        Ok(())
+    });
+}
+
+/// Generics of all kinds, on a mesh of two axes.
+#[derive(Clone, Distribute)]
+struct Linear<'n, A, const N: usize, T = DTensor> {
+    #[place(Replicate, Shard(1))]
+    weight: T,
+    more: [A; N],
+    name: &'n str,
+}
+
+#[local_map(in = [[Shard(0), Replicate], {..}], out = [[Shard(0), Shard(1)], _])]
+fn linear<'n, A: Clone + Into<f64>, const N: usize>(
+    x: &Tensor,
+    layer: &Linear<'n, A, N, Tensor>,
+) -> Result<(Tensor, &'n str)> {
+    let by: f64 = layer.more.iter().cloned().map(Into::into).sum();
+    Ok(((x.matmul(&layer.weight)? * by)?, layer.name))
+}
+
+#[local_map(in = [[Shard(0), Shard(1)]], out = [Partial(Sum), Partial(Sum)])]
+fn energy_of_pieces(x: &Tensor) -> Result<Tensor> {
+    x.sqr()?.sum_all()
+}
+
+#[test]
+fn a_generic_struct_on_two_axes_equals_one_device() {
+    let weight = Var::from_tensor(&numbers(1, &[3, 5])).unwrap();
+    let y = (input().matmul(&weight).unwrap() * 3.0).unwrap();
+    let expected = y.sqr().unwrap().sum_all().unwrap().backward().unwrap();
+    for shape in [[2, 2], [1, 4], [3, 1]] {
+        launched(shape[0] * shape[1], |world| {
+            let mesh = world.mesh([("dp", shape[0]), ("tp", shape[1])])?;
+            let weight_here = Param::new(&DTensor::shard(&numbers(1, &[3, 5]), &mesh, &[Replicate, Shard(1)])?)?;
+            let layer: Linear<'_, f32, 2> = Linear { weight: weight_here.into(), more: [1.0, 2.0], name: "n" };
+            let x = DTensor::shard(&input(), &mesh, &[Shard(0), Replicate])?;
+            let (result, name) = linear(&x, &layer)?;
+            assert_eq!(name, "n");
+            assert_near(&result.full()?, &y, "result");
+            let gradients = energy_of_pieces(&result)?.backward()?;
+            assert_near(&gradients.get(&layer.weight).unwrap().full()?, expected.get(&weight).unwrap(), "weight");
+            Ok(())
+        });
+    }
+}
+
+/// Takes more than it gave.
+struct Greedy<T>(T);
+
+impl Distribute for Greedy<DTensor> {
+    type Local = Greedy<Tensor>;
+
+    fn hand_over<'a>(
+        &'a self,
+        to: &mut local_map::__private::HandOver<'_, 'a>,
+        declared: &'static local_map::__private::Param,
+    ) {
+        self.0.hand_over(to, declared);
+    }
+
+    fn localize(&self, next: &mut dyn FnMut() -> Tensor) -> Greedy<Tensor> {
+        drop(next());
+        Greedy(next())
+    }
+
+    fn visit<'a>(&'a self, path: &str, each: &mut dyn FnMut(&str, &'a DTensor)) {
+        self.0.visit(path, each);
+    }
+}
+
+#[local_map(in = [{..}], out = [Replicate])]
+fn greedy(x: &Greedy<Tensor>) -> Result<Tensor> {
+    Ok(x.0.clone())
+}
+
+#[test]
+fn a_struct_that_takes_more_tensors_than_it_gave_is_an_error() {
+    let text = message(|model, _| greedy(&Greedy(model.scale.clone())));
+    assert!(
+        text.starts_with("greedy: a struct among the arguments localizes more tensors than it hands over"),
+        "{text}"
+    );
+}

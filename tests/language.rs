@@ -11,6 +11,8 @@ mod parameters;
 mod placements;
 #[path = "language/results.rs"]
 mod results;
+#[path = "language/tuples.rs"]
+mod tuples;
 
 use candle_core::{Device, Result, Tensor};
 use local_map::prelude::*;

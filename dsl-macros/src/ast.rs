@@ -60,9 +60,10 @@ impl Args {
 }
 
 fn placed<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<&'a List> {
-    let lists = entries.into_iter().filter_map(|entry| match entry {
-        Entry::Placed(list) => Some(list),
-        _ => None,
+    let lists = entries.into_iter().flat_map(|entry| match entry {
+        Entry::Placed(list) => vec![list],
+        Entry::Tuple(entries) => placed(&entries.items),
+        _ => Vec::new(),
     });
     lists.collect()
 }
@@ -163,6 +164,8 @@ pub(crate) enum Entry {
     Placed(List),
     /// `{..}`: as it is itself, or as the fields of a struct say.
     Own(Span),
+    /// `(entry, ..)`: of the elements of a tuple.
+    Tuple(Entries),
     /// Already reported as wrong.
     Unreadable(Span),
 }
@@ -173,6 +176,7 @@ impl Entry {
         match self {
             Entry::Plain(span) | Entry::Own(span) | Entry::Unreadable(span) => *span,
             Entry::Placed(list) => list.span,
+            Entry::Tuple(entries) => entries.span,
         }
     }
 }

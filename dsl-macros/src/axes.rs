@@ -206,11 +206,16 @@ fn lists_mut(args: &mut Args) -> Vec<&mut List> {
         Some(Outputs::Each(each)) => entries.extend(&mut each.items),
         _ => {}
     }
-    all.extend(entries.into_iter().filter_map(|entry| match entry {
-        Entry::Placed(list) => Some(list),
-        _ => None,
-    }));
+    all.extend(entries.into_iter().flat_map(placed_mut));
     // The others speak of the axes of another mesh.
     all.retain(|list| list.on.is_none());
     all
+}
+
+fn placed_mut(entry: &mut Entry) -> Vec<&mut List> {
+    match entry {
+        Entry::Placed(list) => vec![list],
+        Entry::Tuple(entries) => entries.items.iter_mut().flat_map(placed_mut).collect(),
+        _ => Vec::new(),
+    }
 }

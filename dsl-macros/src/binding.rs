@@ -95,7 +95,7 @@ pub(crate) fn at<'b, 'a>(position: usize, bindings: &'b [Binding<'a>]) -> Option
 }
 
 /// The author's name for the parameter, or a fresh one where the author's binding is more or less than a name.
-fn outer_name(pat: &Pat, position: usize) -> Ident {
+pub(crate) fn outer_name(pat: &Pat, position: usize) -> Ident {
     match pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() && !pat.ident.to_string().starts_with('_') => {
             pat.ident.clone()

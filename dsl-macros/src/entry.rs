@@ -4,12 +4,13 @@ use crate::ast::{Args, Entries, Entry, Inputs, List, Outputs};
 use crate::errors::Errors;
 use crate::function::Function;
 use crate::tokens::{is_punct, is_word, nothing_after, pieces};
-use crate::{axes, own, place, placement};
+use crate::{axes, own, place, placement, tuples};
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 use syn::{Error, Expr, Result};
 
 const REST: &str = "`..` is for axes: parameters that are not named here take any placements";
-const TUPLE: &str = "tuple entries are not available yet: take, or return, the tensors one by one";
+const ON_TUPLE: &str =
+    "`on` belongs to one output: write it behind the entry of an element, as in `([Shard(0)] on mesh, _)`";
 const NEEDS_MESH: &str = "`on` needs the mesh that the output lives on, as in `[Shard(0)] on mesh`";
 const ON_INPUT: &str = "`on` is for `out`: the inputs of a region live on its own mesh";
 const ON_GRADIENT: &str = "`entry on expr` is not available in `grad`: a gradient lives on the mesh of its parameter";
@@ -17,9 +18,12 @@ const ON_PLAIN: &str = "only an entry with placements can live on a mesh, as in 
 const ON_MAP: &str = "on another mesh an output is placed by a list, with one placement per axis of that mesh, as in `[Shard(0)] on mesh`";
 const ON_ALL: &str = "`on` belongs to one entry: write `[[Shard(0)] on mesh, [Replicate]]`";
 
+const WRONG_OUTPUTS: &str = "`out` is a list with one placement per mesh axis, as in `out = [Shard(0)]`, or `_`";
+
 /// Adds what stands on the parameters, and brings all entries into the order of `axes`.
-pub(crate) fn complete(args: &mut Args, function: &Function, errors: &mut Errors) {
+pub(crate) fn complete(args: &mut Args, function: &mut Function, errors: &mut Errors) {
     place::on_parameters(args, function, errors);
+    tuples::take_apart(args, function, errors);
     own::settle(args, function, errors);
     axes::settle(args, errors);
 }
@@ -122,18 +126,15 @@ pub(crate) fn outputs(value: &[TokenTree], errors: &mut Errors) -> Outputs {
             errors.take(ends(rest, ON_MAP));
             Outputs::One(placement::map(group, errors))
         }
+        [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Parenthesis => {
+            errors.take(ends(rest, ON_TUPLE));
+            Outputs::Each(entries(group, "out", errors))
+        }
         [first, ..] => {
-            errors.at(first.span(), wrong_outputs(first));
+            errors.at(first.span(), WRONG_OUTPUTS);
             Outputs::Unreadable
         }
         [] => Outputs::Unreadable,
-    }
-}
-
-fn wrong_outputs(first: &TokenTree) -> &'static str {
-    match delimiter(first) {
-        Some(Delimiter::Parenthesis) => "write one entry per output in brackets, as in `out = [[Shard(0)], _]`",
-        _ => "`out` is a list with one placement per mesh axis, as in `out = [Shard(0)]`, or `_`",
     }
 }
 
@@ -224,6 +225,10 @@ fn entry(piece: &[TokenTree], key: &str, errors: &mut Errors) -> Entry {
             errors.take(ends(rest, if key == "out" { ON_MAP } else { of_inputs(key) }));
             Entry::Placed(placement::map(group, errors))
         }
+        [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Parenthesis => {
+            errors.take(ends(rest, if key == "out" { ON_TUPLE } else { of_inputs(key) }));
+            Entry::Tuple(entries(group, key, errors))
+        }
         _ => {
             let error = wrong_entry(piece, key);
             let span = error.span();
@@ -238,7 +243,6 @@ fn wrong_entry(piece: &[TokenTree], key: &str) -> Error {
         return Error::new(Span::call_site(), "expected an entry");
     };
     let message = match (first, delimiter(first)) {
-        (_, Some(Delimiter::Parenthesis)) => TUPLE.into(),
         (TokenTree::Ident(name), _) if is_placement(name) => bare_placement(piece, key),
         _ => format!("expected an entry of `{key}`: `_`, or a list of placements such as `[Shard(0)]`"),
     };

@@ -48,8 +48,8 @@ pub(crate) fn to(target: &Target, method: &Function) -> Function {
         **ty = (target.retyped)(ty);
     }
     let block = method.body.as_ref().map(|body| call(target, &sig, body.block.span()));
-    let body = block.map(|block| Body { attrs: TokenStream::new(), block });
-    Function { attrs: method.attrs.clone(), vis: method.vis.clone(), sig, body }
+    let body = block.map(|block| Body { attrs: TokenStream::new(), before: TokenStream::new(), block });
+    Function { attrs: method.attrs.clone(), vis: method.vis.clone(), sig, body, tuples: method.tuples.clone() }
 }
 
 /// `{ <Mlp<Tensor>>::forward(&__layer, x) }`
@@ -153,7 +153,7 @@ fn sibling(name: Ident, method: &Function) -> TokenStream {
     }
     let vis = Visibility::Inherited;
     let body = method.body.as_ref().map(|body| {
-        let (inner, block) = (&body.attrs, &body.block);
+        let (inner, block) = (&body.attrs, body.whole());
         quote!(#inner #[doc(hidden)] #[allow(dead_code)] #vis #sig #block)
     });
     quote!(#(#attrs)* #body)

@@ -1,6 +1,7 @@
 //! The annotated item: a function whose body stays a group of tokens.
 
 use crate::tokens::{is_punct, is_word};
+use crate::tuples::{self, Tuple};
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
@@ -13,13 +14,28 @@ pub(crate) struct Function {
     pub(crate) sig: Signature,
     /// Absent where a trait only declares the method.
     pub(crate) body: Option<Body>,
+    /// The parameters of `sig` that were elements of one, and no longer are as the author wrote them.
+    pub(crate) tuples: Vec<Tuple>,
 }
 
 /// The braces, with the attributes that stood first inside of them.
 pub(crate) struct Body {
     /// `#![allow(..)]`, which a closure's block cannot hold, as `#[allow(..)]`.
     pub(crate) attrs: TokenStream,
+    /// What is bound before the block.
+    pub(crate) before: TokenStream,
     pub(crate) block: Group,
+}
+
+impl Body {
+    /// The block with what is bound before it.
+    pub(crate) fn whole(&self) -> TokenStream {
+        let (before, block) = (&self.before, &self.block);
+        match before.is_empty() {
+            true => quote!(#block),
+            false => quote!({ #before #[allow(unused_braces)] #block }),
+        }
+    }
 }
 
 impl Function {
@@ -40,7 +56,7 @@ impl Function {
 /// What messages call a parameter: its name, or its pattern.
 pub(crate) fn parameter_name(pat: &Pat) -> String {
     match pat {
-        Pat::Ident(pat) => plain_name(&pat.ident),
+        Pat::Ident(pat) => tuples::shown(&plain_name(&pat.ident)),
         Pat::Paren(pat) => parameter_name(&pat.pat),
         pat => compact(pat),
     }
@@ -74,6 +90,7 @@ impl Parse for Function {
             vis: input.parse()?,
             sig: input.parse()?,
             body: body(input)?,
+            tuples: Vec::new(),
         })
     }
 }
@@ -115,7 +132,7 @@ fn hoist(block: &Group) -> Body {
     let mut stripped = Group::new(Delimiter::Brace, rest.iter().cloned().collect());
     stripped.set_span(block.span());
     let block = if attrs.is_empty() { block.clone() } else { stripped };
-    Body { attrs, block }
+    Body { attrs, before: TokenStream::new(), block }
 }
 
 /// Says, for an item that is no function, what it is and what to do.

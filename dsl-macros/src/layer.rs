@@ -226,8 +226,8 @@ fn arguments(this: &Type) -> Option<&syn::AngleBracketedGenericArguments> {
 impl Layer<'_> {
     /// The `impl` of the struct over distributed tensors.
     fn beside(&self, block: &Block, args: &mut Args, errors: &mut Errors) -> Option<TokenStream> {
-        let function = self.forwarding(errors);
-        entry::complete(args, &function, errors);
+        let mut function = self.forwarding(errors);
+        entry::complete(args, &mut function, errors);
         let region = Region::of_layer(args, &function, self.local);
         check::all(&region, errors);
         if !expand::is_possible(&region) {

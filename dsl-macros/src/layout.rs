@@ -11,7 +11,8 @@
 
 use crate::ast::{Axes, List, Op, Placement};
 use crate::function::plain_name;
-use crate::model::{Label, Labels, Parameter, Region, Role};
+use crate::labels::Label;
+use crate::model::{Parameter, Region, Role};
 use crate::tokens::located;
 use crate::types;
 use proc_macro2::{Ident, Literal, Span, TokenStream};
@@ -39,15 +40,11 @@ fn is_dynamic(region: &Region) -> bool {
 
 /// Whether the types of the signature get so long that it is not the author's fault.
 pub(crate) fn makes_long_types(region: &Region) -> bool {
-    let labels = match &region.outputs {
-        Labels::Whole(label) => std::slice::from_ref(label),
-        Labels::Each(labels) => labels,
-    };
     let axes = |label: &Label| match label {
         Label::Placed(Some(list)) => list.placements.len(),
         _ => 0,
     };
-    !is_dynamic(region) && labels.iter().map(axes).sum::<usize>() > 1
+    !is_dynamic(region) && region.outputs.leaves().into_iter().map(axes).sum::<usize>() > 1
 }
 
 /// `ty`, a tensor or a reference to one, as a distributed tensor with this argument; `None` for another type.

@@ -18,6 +18,7 @@ mod errors;
 mod expand;
 mod forward;
 mod function;
+mod labels;
 mod layer;
 mod layout;
 mod model;
@@ -32,6 +33,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod tuples;
 mod types;
 
 use errors::Errors;
@@ -498,7 +500,7 @@ fn reported(expansion: impl FnOnce(&mut Errors) -> TokenStream) -> TokenStream {
 }
 
 fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> TokenStream {
-    let function = match syn::parse2(item.clone()) {
+    let mut function = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(error) => {
             errors.push(function::refusal(item.clone(), error));
@@ -506,7 +508,7 @@ fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> Token
         }
     };
     let mut args = parse::args(args, errors);
-    entry::complete(&mut args, &function, errors);
+    entry::complete(&mut args, &mut function, errors);
     let region = model::Region::new(&args, &function);
     check::all(&region, errors);
     match region.own_receiver() {

@@ -1,9 +1,10 @@
 //! The region that the attribute and the function make together. Where the attribute is wrong this is the best guess,
 //! so that callers of the function see the signature that they will see once it is right.
 
-use crate::ast::{Args, Entry, List, Outputs};
+use crate::ast::{Args, Entry, List};
 use crate::forward;
 use crate::function::{Function, parameter_name};
+use crate::labels::{Labels, labels};
 use crate::layer;
 use crate::structs::{Structs, structs};
 use crate::types::{self, Class};
@@ -62,57 +63,6 @@ pub(crate) struct Value {
     pub(crate) elements: Vec<Type>,
     /// A tuple of its elements, even of one; otherwise the only element itself.
     pub(crate) tuple: bool,
-}
-
-/// What becomes of the result.
-pub(crate) enum Labels<'a> {
-    /// One label for all of it.
-    Whole(Label<'a>),
-    /// One label per element of a tuple.
-    Each(Vec<Label<'a>>),
-}
-
-impl Labels<'_> {
-    /// The most elements of a tuple that the runtime takes apart.
-    pub(crate) const MOST: usize = 8;
-
-    /// The values that live on other meshes than the region's: their numbers and the meshes.
-    pub(crate) fn elsewhere(&self) -> Vec<(usize, &syn::Expr)> {
-        let labels = match self {
-            Labels::Whole(label) => std::slice::from_ref(label),
-            Labels::Each(labels) => labels,
-        };
-        labels.iter().enumerate().filter_map(|(at, label)| Some((at, label.mesh()?))).collect()
-    }
-
-    /// How many values are treated one by one.
-    pub(crate) fn count(&self) -> usize {
-        match self {
-            Labels::Whole(_) => 1,
-            Labels::Each(labels) => labels.len(),
-        }
-    }
-}
-
-/// What becomes of one value.
-#[derive(Clone, Copy)]
-pub(crate) enum Label<'a> {
-    /// Returned as it is.
-    Plain,
-    /// A tensor, returned as a plain one without its graph.
-    Detached,
-    /// Labelled as distributed; without a list where `{..}` stands, or where the list was wrong.
-    Placed(Option<&'a List>),
-}
-
-impl Label<'_> {
-    /// The mesh of a value that has its own.
-    fn mesh(&self) -> Option<&syn::Expr> {
-        match self {
-            Label::Placed(Some(list)) => list.on.as_deref(),
-            _ => None,
-        }
-    }
 }
 
 impl<'a> Region<'a> {
@@ -257,63 +207,5 @@ fn value(ty: &Type) -> Value {
     match types::bare(ty) {
         Type::Tuple(tuple) => Value { elements: tuple.elems.iter().cloned().collect(), tuple: true },
         ty => Value { elements: vec![ty.clone()], tuple: false },
-    }
-}
-
-fn labels<'a>(outputs: Option<&'a Outputs>, value: Option<&Value>) -> Labels<'a> {
-    match (outputs, value) {
-        (Some(Outputs::Nothing), Some(value)) => unlabelled(value),
-        (Some(Outputs::Nothing), None) => Labels::Whole(Label::Plain),
-        (Some(Outputs::One(list)), None) => Labels::Whole(Label::Placed(Some(list))),
-        (Some(Outputs::One(list)), Some(value)) if !value.tuple => {
-            Labels::Whole(label(Some(list), value.elements.first()))
-        }
-        (Some(Outputs::Each(entries)), None) => match entries.items.as_slice() {
-            [only] => Labels::Whole(entry_label(only, None)),
-            many => Labels::Each(many.iter().map(|entry| entry_label(entry, None)).collect()),
-        },
-        (Some(Outputs::Each(entries)), Some(value)) if entries.items.len() == value.elements.len() => {
-            gathered(value, entries.items.iter().zip(&value.elements).map(|(entry, ty)| entry_label(entry, Some(ty))))
-        }
-        (_, Some(value)) => gathered(value, value.elements.iter().map(|ty| label(None, Some(ty)))),
-        (_, None) => Labels::Whole(Label::Placed(None)),
-    }
-}
-
-/// A tuple is taken apart only for the sake of its tensors.
-fn unlabelled<'a>(value: &Value) -> Labels<'a> {
-    match value.elements.iter().any(types::is_tensor) {
-        true => gathered(value, value.elements.iter().map(|ty| plain(Some(ty)))),
-        false => Labels::Whole(Label::Plain),
-    }
-}
-
-fn gathered<'a>(value: &Value, mut labels: impl Iterator<Item = Label<'a>>) -> Labels<'a> {
-    match value.tuple && !value.elements.is_empty() {
-        true => Labels::Each(labels.collect()),
-        false => Labels::Whole(labels.next().unwrap_or(Label::Plain)),
-    }
-}
-
-fn entry_label<'a>(entry: &'a Entry, ty: Option<&Type>) -> Label<'a> {
-    match entry {
-        Entry::Plain(_) => plain(ty),
-        Entry::Placed(list) => label(Some(list), ty),
-        Entry::Own(_) | Entry::Unreadable(_) => label(None, ty),
-    }
-}
-
-fn plain<'a>(ty: Option<&Type>) -> Label<'a> {
-    match ty.is_some_and(types::is_tensor) {
-        true => Label::Detached,
-        false => Label::Plain,
-    }
-}
-
-/// A value in which no tensor is seen stays plain: labelling it is reported elsewhere.
-fn label<'a>(list: Option<&'a List>, ty: Option<&Type>) -> Label<'a> {
-    match ty.is_none_or(types::mentions_tensor) {
-        true => Label::Placed(list),
-        false => Label::Plain,
     }
 }

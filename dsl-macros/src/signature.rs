@@ -2,9 +2,10 @@
 
 use crate::ast::List;
 use crate::binding::{self, Binding, Bindings};
+use crate::labels::{Label, Labels};
 use crate::layout;
-use crate::model::{Label, Labels, Region, Returned, Value};
-use crate::types;
+use crate::model::{Region, Returned, Value};
+use crate::{tuples, types};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -30,6 +31,7 @@ pub(crate) fn wrapper(region: &Region, bindings: &Bindings) -> Signature {
         }
     }
     leave_out(&bindings.contexts, &mut sig);
+    tuples::join(&region.function.tuples, &mut sig);
     sig.output = output(region, &krate);
     sig
 }
@@ -89,13 +91,7 @@ fn with_ok(written: &Type, ok: Type) -> Type {
 
 /// The type of the value, with `DTensor`s in the labelled elements.
 fn labelled(region: &Region, value: &Value, krate: &TokenStream) -> Type {
-    let mapped = |ty: &Type, label: &Label| match label {
-        Label::Plain | Label::Detached => ty.clone(),
-        Label::Placed(list) => match layout::result(region, *list, ty, krate) {
-            Some(layout) => tensor_of(&layout, krate, ty.span()),
-            None => types::distributed(ty, krate),
-        },
-    };
+    let mapped = |ty: &Type, label: &Label| element(region, ty, label, krate);
     match (&region.outputs, value.elements.as_slice()) {
         (Labels::Each(labels), elements) => {
             let elements = elements.iter().zip(labels).map(|(ty, label)| mapped(ty, label));
@@ -106,6 +102,20 @@ fn labelled(region: &Region, value: &Value, krate: &TokenStream) -> Type {
             parse_quote!((#(#elements),*))
         }
         (Labels::Whole(_), elements) => parse_quote!((#(#elements,)*)),
+    }
+}
+
+fn element(region: &Region, ty: &Type, label: &Label, krate: &TokenStream) -> Type {
+    match (label, types::bare(ty)) {
+        (Label::Plain | Label::Detached, _) => ty.clone(),
+        (Label::Each(labels), Type::Tuple(tuple)) => {
+            let elements = tuple.elems.iter().zip(labels).map(|(ty, label)| element(region, ty, label, krate));
+            parse_quote!((#(#elements,)*))
+        }
+        (Label::Placed(list), _) if let Some(layout) = layout::result(region, *list, ty, krate) => {
+            tensor_of(&layout, krate, ty.span())
+        }
+        (Label::Placed(_) | Label::Each(_), _) => types::distributed(ty, krate),
     }
 }
 

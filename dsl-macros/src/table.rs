@@ -3,7 +3,8 @@
 use crate::ast::{Axes, Entry, Inputs, List, Placement};
 use crate::binding::{Binding, Bindings};
 use crate::function::plain_name;
-use crate::model::{Label, Labels, Region, Role};
+use crate::labels::Label;
+use crate::model::{Region, Role};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Meta;
@@ -13,10 +14,7 @@ pub(crate) fn region(region: &Region, bindings: &Bindings) -> TokenStream {
     let private = runtime(Span::mixed_site());
     let name = region.title();
     let params = bindings.inputs.iter().map(|input| param(input, &private));
-    let outs: Vec<TokenStream> = match &region.outputs {
-        Labels::Whole(label) => vec![out(label, &private)],
-        Labels::Each(labels) => labels.iter().map(|label| out(label, &private)).collect(),
-    };
+    let outs = region.outputs.leaves().into_iter().map(|label| out(label, &private)).collect::<Vec<_>>();
     let grads = grads(region, bindings, &private);
     let axes = axes(region);
     let reshard = region.args.reshard.then(|| quote!(.reshard()));
@@ -80,7 +78,7 @@ fn param(input: &Binding, private: &TokenStream) -> TokenStream {
 
 fn out(label: &Label, private: &TokenStream) -> TokenStream {
     match label {
-        Label::Plain | Label::Detached => quote!(#private::Out::Plain),
+        Label::Plain | Label::Detached | Label::Each(_) => quote!(#private::Out::Plain),
         Label::Placed(list) => {
             let placed = list.map_or_else(|| quote!(Placed(&[])), |list| labelled(list, private));
             quote!(#private::Out::#placed)

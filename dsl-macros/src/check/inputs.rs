@@ -53,7 +53,7 @@ fn complaint(parameter: &Parameter, listed: bool) -> Option<String> {
         Class::RefOption => "take `Option<&Tensor>`",
         Class::Mutable => "a body must not write its inputs, take `&Tensor` and return the new value",
         Class::Structs => "a struct of tensors is taken as `S`, `&S`, `Option<&S>`, `&[S]` or `Vec<S>`",
-        Class::Tuple => "tuples are not available yet, take their tensors as parameters",
+        Class::Tuple => "take the tuple itself, of tensors or of references to them, `(Tensor, &Tensor)`",
     };
     Some(format!("parameter `{name}` of type `{ty}` cannot be distributed: {advice}"))
 }

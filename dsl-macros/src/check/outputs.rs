@@ -4,14 +4,15 @@ use super::left_over;
 use crate::ast::{Entries, Entry, List, Mesh, Outputs};
 use crate::errors::{Errors, counted, listed};
 use crate::function::compact;
-use crate::model::{Labels, Region, Returned, Value};
+use crate::labels::Labels;
+use crate::model::{Region, Returned, Value};
 use crate::types;
 use proc_macro2::Span;
 use syn::Type;
 
 /// Notes mistakes about outputs.
 pub(crate) fn check(region: &Region, errors: &mut Errors) {
-    if region.outputs.count() > Labels::MOST {
+    if region.outputs.longest() > Labels::MOST {
         return errors.under(&region.function.sig.output, too_many(region));
     }
     match &region.args.outputs {
@@ -26,7 +27,7 @@ fn too_many(region: &Region) -> String {
     format!(
         "`{}` returns {} values, but a region can return {}: return those that are placed alike as a `Vec<Tensor>`",
         region.function.name(),
-        region.outputs.count(),
+        region.outputs.longest(),
         Labels::MOST,
     )
 }
@@ -64,10 +65,33 @@ fn each(region: &Region, entries: &Entries, errors: &mut Errors) {
         return wrong_count(region, value, entries, errors);
     }
     for (entry, ty) in entries.items.iter().zip(&value.elements) {
-        match entry {
-            Entry::Placed(list) => can_be_labelled(ty, list.span, errors),
-            Entry::Own(span) => can_be_labelled(ty, *span, errors),
-            Entry::Plain(_) | Entry::Unreadable(_) => {}
+        fits(entry, ty, errors);
+    }
+}
+
+fn fits(entry: &Entry, ty: &Type, errors: &mut Errors) {
+    match (entry, types::bare(ty)) {
+        (Entry::Placed(list), _) => can_be_labelled(ty, list.span, errors),
+        (Entry::Own(span), _) => can_be_labelled(ty, *span, errors),
+        (Entry::Plain(_) | Entry::Unreadable(_), _) => {}
+        (Entry::Tuple(entries), Type::Tuple(tuple)) if entries.items.len() == tuple.elems.len() => {
+            entries.items.iter().zip(&tuple.elems).for_each(|(entry, ty)| fits(entry, ty, errors));
+        }
+        (Entry::Tuple(entries), Type::Tuple(tuple)) => {
+            let message = format!(
+                "an output of type `{}` has {}, but its entry has {}",
+                compact(ty),
+                counted(tuple.elems.len(), "element", "elements"),
+                counted(entries.items.len(), "entry", "entries")
+            );
+            errors.at(entries.span, message);
+        }
+        (Entry::Tuple(entries), _) => {
+            let message = format!(
+                "an output of type `{}` is no tuple: write its placements, as in `[Shard(0)]`, or `_`",
+                compact(ty)
+            );
+            errors.at(entries.span, message);
         }
     }
 }
@@ -119,10 +143,7 @@ fn can_be_labelled(ty: &Type, span: Span, errors: &mut Errors) {
             format!("an output of type `{shown}` cannot be labelled: return an owned `Tensor`")
         }
         Type::Tuple(_) if types::mentions_tensor(ty) => {
-            format!(
-                "an output of type `{shown}` cannot be labelled: return its tensors one by one, as tuples \
-                     within tuples are not available yet"
-            )
+            format!("an output of type `{shown}` is a tuple: write one entry per element, as in `([Shard(0)], _)`")
         }
         _ if types::mentions_tensor(ty) => return,
         _ => format!("an output of type `{shown}` cannot be labelled: it shows no `Tensor`, write `_`"),
@@ -148,12 +169,16 @@ pub(crate) fn mesh_is_known(region: &Region, errors: &mut Errors) {
 }
 
 fn first_label(outputs: Option<&Outputs>) -> Option<&List> {
+    fn first(entries: &Entries) -> Option<&List> {
+        entries.items.iter().find_map(|entry| match entry {
+            Entry::Placed(list) => Some(list),
+            Entry::Tuple(entries) => first(entries),
+            _ => None,
+        })
+    }
     match outputs? {
         Outputs::One(list) => Some(list),
-        Outputs::Each(entries) => entries.items.iter().find_map(|entry| match entry {
-            Entry::Placed(list) => Some(list),
-            _ => None,
-        }),
+        Outputs::Each(entries) => first(entries),
         Outputs::Nothing | Outputs::Unreadable => None,
     }
 }

@@ -51,11 +51,13 @@ mod recompute;
 use crate::ast::{Entry, List, Mesh, Outputs};
 use crate::binding::{Binding, Bindings};
 use crate::function::Body;
+use crate::labels::{Label, Labels};
 use crate::layer;
 use crate::layout;
-use crate::model::{Label, Labels, Region, Returned};
+use crate::model::{Region, Returned};
 use crate::signature;
 use crate::table;
+use crate::tuples::Tuple;
 use crate::types;
 use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -95,7 +97,7 @@ fn needs_track_caller(region: &Region) -> bool {
 /// Whether the body can live in a closure and its results be treated; where not, that was reported.
 fn can_run(region: &Region) -> bool {
     let sig = &region.function.sig;
-    region.outputs.count() <= Labels::MOST
+    region.outputs.longest() <= Labels::MOST
         && sig.asyncness.is_none()
         && sig.constness.is_none()
         && sig.variadic.is_none()
@@ -118,8 +120,10 @@ fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {
         false => run(region, bindings, body, here),
     };
     let krate = region.krate(Span::mixed_site());
+    let take_apart = region.function.tuples.iter().map(Tuple::take_apart);
     let statements = quote! {
         use #krate::__private as __m;
+        #(#take_apart)*
         #region_table
         #call
         #(#elsewhere)*
@@ -140,6 +144,7 @@ fn run(region: &Region, bindings: &Bindings, body: &Body, here: Span) -> TokenSt
     let layer = region.layer.map(layer::take);
     let take = bindings.inputs.iter().map(take);
     let supply = bindings.contexts.iter().map(supply);
+    let before = &body.before;
     let (markers, ty, block) = (markers(region, here), closure_type(region), &body.block);
     // The body keeps its braces, so that its items do not shadow the types above it, and the author's spans.
     quote_spanned! {here=>
@@ -147,6 +152,7 @@ fn run(region: &Region, bindings: &Bindings, body: &Body, here: Span) -> TokenSt
             #layer
             #(#take)*
             #(#supply)*
+            #before
             #[allow(unused_braces)]
             #block
         })
@@ -233,21 +239,34 @@ fn supply(context: &Binding) -> TokenStream {
 
 /// The types that say how each element of the result is treated.
 fn markers(region: &Region, here: Span) -> TokenStream {
-    let krate = region.krate(here);
+    let elements = region.result.value().map_or(&[][..], |value| &value.elements);
+    match &region.outputs {
+        Labels::Whole(label) => marker(region, label, elements.first(), here),
+        Labels::Each(labels) => {
+            let markers = labels.iter().enumerate().map(|(at, label)| marker(region, label, elements.get(at), here));
+            quote_spanned!(here=> (#(#markers,)*))
+        }
+    }
+}
+
+fn marker(region: &Region, label: &Label, ty: Option<&syn::Type>, here: Span) -> TokenStream {
     let private = table::runtime(here);
-    let marker = |label: &_, ty: Option<&_>| match label {
+    match label {
         Label::Plain => quote_spanned!(here=> #private::Plain),
         Label::Detached => quote_spanned!(here=> #private::Detached),
-        Label::Placed(list) => match layout_of(region, *list, ty, &krate) {
+        Label::Placed(list) => match layout_of(region, *list, ty, &region.krate(here)) {
             Some(_) => quote_spanned!(here=> #private::Typed<_>),
             None => quote_spanned!(here=> #private::Dist),
         },
-    };
-    let elements = region.result.value().map_or(&[][..], |value| &value.elements);
-    match &region.outputs {
-        Labels::Whole(label) => marker(label, elements.first()),
-        Labels::Each(labels) => {
-            let markers = labels.iter().enumerate().map(|(at, label)| marker(label, elements.get(at)));
+        Label::Each(labels) => {
+            let tuple = match ty.map(types::bare) {
+                Some(syn::Type::Tuple(tuple)) => Some(tuple),
+                _ => None,
+            };
+            let markers = labels.iter().enumerate().map(|(at, label)| {
+                let ty = tuple.and_then(|tuple| tuple.elems.iter().nth(at));
+                marker(region, label, ty, here)
+            });
             quote_spanned!(here=> (#(#markers,)*))
         }
     }

@@ -41,6 +41,7 @@ pub(super) fn run_again(region: &Region, bindings: &Bindings, body: &Body, here:
     let copy = bindings.kept.iter().map(copy);
     let take = bindings.inputs.iter().map(|input| take_from(input, again(input)));
     let supply = bindings.contexts.iter().map(supply);
+    let before = &body.before;
     let (markers, ty, block) = (markers(region, here), closure_type(region), &body.block);
     quote_spanned! {here=>
         #keep_layer
@@ -53,6 +54,7 @@ pub(super) fn run_again(region: &Region, bindings: &Bindings, body: &Body, here:
                 #(#copy)*
                 #(#take)*
                 #(#supply)*
+                #before
                 #[allow(unused_braces)]
                 #block
             }

@@ -71,7 +71,7 @@ const WORDS: [&str; 67] = [
     "|",
     "?",
 ];
-const TYPES: [&str; 20] = [
+const TYPES: [&str; 22] = [
     "&Mlp<Tensor>",
     "Vec<m::Mlp<f32, Tensor>>",
     "Option<&[Mlp<Tensor>]>",
@@ -82,6 +82,8 @@ const TYPES: [&str; 20] = [
     "Vec<Tensor>",
     "&Vec<Tensor>",
     "(Tensor, f32)",
+    "(&Tensor, (Tensor, u8))",
+    "((),)",
     "Option<&Tensor>",
     "f32",
     "&[Tensor]",
@@ -93,13 +95,14 @@ const TYPES: [&str; 20] = [
     "&'static str",
     "Vec<f32>",
 ];
-const RESULTS: [&str; 11] = [
+const RESULTS: [&str; 12] = [
     "-> Result<Mlp<Tensor>>",
     "-> Result<(Mlp<Tensor>, Tensor)>",
     "",
     "-> Tensor",
     "-> Result<Tensor>",
     "-> Result<(Tensor, f32)>",
+    "-> Result<((Tensor, u8), Tensor)>",
     "-> (Tensor,)",
     "-> Loss",
     "-> Result",
@@ -150,6 +153,7 @@ fn entry(random: &mut Random) -> String {
     let [dp, tp] = [(); 2].map(|()| random.of(&["dp", "tp", "tp", "r#tp", "pp"]));
     match random.below(8) {
         0 => "_".to_owned(),
+        7 if random.below(2) == 0 => format!("({}, {})", entry(random), entry(random)),
         1 => format!("[{first}]"),
         2 => format!("[{first}, {second}]"),
         3 => format!("{{ {rest} }}"),

@@ -11,6 +11,7 @@ mod rules;
 mod snapshots;
 mod structs;
 mod syntax;
+mod tuples;
 
 use crate::errors::Errors;
 use proc_macro2::TokenStream;

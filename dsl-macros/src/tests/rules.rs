@@ -103,8 +103,7 @@ fn types_of_inputs() {
         "out = _, in = [[Shard(0)]]",
         "fn f(x: (Tensor, f32)) {}",
         "[Shard(0)]",
-        "parameter `x` of type `(Tensor, f32)` cannot be distributed: tuples are not available yet, \
-         take their tensors as parameters",
+        "`x` of type `(Tensor, f32)` is a tuple: write one entry per element, as in `([Shard(0)], _)`",
     );
 }
 
@@ -165,8 +164,7 @@ fn types_of_outputs() {
         "out = [[Replicate], _]",
         "fn f(x: &Tensor) -> ((Tensor, u8), u8) {}",
         "[Replicate]",
-        "an output of type `(Tensor, u8)` cannot be labelled: return its tensors one by one, as tuples within tuples are \
-         not available yet",
+        "an output of type `(Tensor, u8)` is a tuple: write one entry per element, as in `([Shard(0)], _)`",
     );
 }
 

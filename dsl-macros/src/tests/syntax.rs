@@ -140,12 +140,7 @@ fn entries() {
         "Shard",
         "`out` is a list with one placement per mesh axis, as in `out = [Shard(0)]`, or `_`",
     );
-    refused(
-        "out = ([Shard(0)], _)",
-        ONE,
-        "([Shard(0)], _)",
-        "write one entry per output in brackets, as in `out = [[Shard(0)], _]`",
-    );
+    refused("out = ([Shard(0)], _)", ONE, "_", "`f` returns 1 value, but `out` has 2 entries: this one is left over");
     refused(
         "out = _, grad = Shard(0)",
         ONE,
@@ -160,16 +155,6 @@ fn entries() {
     );
     refused("out = [7, _]", PAIR, "7", "expected an entry of `out`: `_`, or a list of placements such as `[Shard(0)]`");
     refused("out = _, in = [[Shard(0)] [Shard(0)]]", ONE, "[Shard(0)]", "expected `,` before `[..]`");
-}
-
-#[test]
-fn parts_of_the_design_that_come_later() {
-    refused(
-        "out = _, in = [([Shard(0)], _)]",
-        ONE,
-        "([Shard(0)], _)",
-        "tuple entries are not available yet: take, or return, the tensors one by one",
-    );
 }
 
 #[test]

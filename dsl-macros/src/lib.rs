@@ -16,6 +16,7 @@ mod distribute;
 mod entry;
 mod errors;
 mod expand;
+mod expansion;
 mod forward;
 mod function;
 mod labels;
@@ -35,10 +36,6 @@ mod tests;
 mod tokens;
 mod tuples;
 mod types;
-
-use errors::Errors;
-use proc_macro2::TokenStream;
-use quote::quote;
 
 /// Turns a function over plain tensors into a *region*: a function over distributed tensors.
 ///
@@ -320,7 +317,7 @@ use quote::quote;
 /// An error of the body itself is returned as it is. If the rank's program then fails, the other ranks end, too.
 #[proc_macro_attribute]
 pub fn local_map(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
-    attribute(args.into(), item.into()).into()
+    expansion::local_map(args.into(), item.into()).into()
 }
 
 /// Turns a method of a struct of plain tensors into a *region* over the struct of distributed ones: a layer, with its
@@ -400,7 +397,7 @@ pub fn local_map(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -
 /// `blocks.1.up` is not placed as `in` requires".
 #[proc_macro_attribute]
 pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
-    reported(|errors| layer::expansion(args.into(), item.into(), errors)).into()
+    expansion::local_layer(args.into(), item.into()).into()
 }
 
 /// Makes a struct of tensors one that regions take apart and put together again: a layer with its parameters, or a model
@@ -483,37 +480,5 @@ pub fn local_layer(args: proc_macro::TokenStream, item: proc_macro::TokenStream)
 /// `Clone`, are the compiler's to report, on the field's type.
 #[proc_macro_derive(Distribute, attributes(place, grad, local_map))]
 pub fn distribute(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
-    reported(|errors| distribute::expansion(item.into(), errors)).into()
-}
-
-/// Expands the attribute; mistakes come out as `compile_error!`s beside the item.
-fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
-    reported(|errors| expansion(args, item, errors))
-}
-
-/// The expansion, and a `compile_error!` for each mistake that was noted.
-fn reported(expansion: impl FnOnce(&mut Errors) -> TokenStream) -> TokenStream {
-    let mut errors = Errors::default();
-    let item = expansion(&mut errors);
-    let errors = errors.into_error().map(syn::Error::into_compile_error);
-    quote!(#errors #item)
-}
-
-fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> TokenStream {
-    let mut function = match syn::parse2(item.clone()) {
-        Ok(function) => function,
-        Err(error) => {
-            errors.push(function::refusal(item.clone(), error));
-            return item;
-        }
-    };
-    let mut args = parse::args(args, errors);
-    entry::complete(&mut args, &mut function, errors);
-    let region = model::Region::new(&args, &function);
-    check::all(&region, errors);
-    match region.own_receiver() {
-        _ if !expand::is_possible(&region) => item,
-        Some(receiver) if region.recomputes() => forward::split(&args, &function, receiver),
-        _ => expand::wrapper(&region),
-    }
+    expansion::derive(item.into()).into()
 }

@@ -306,7 +306,7 @@ fn invisible_groups_are_seen_through() {
     let group = |text: &str| TokenStream::from(TokenTree::Group(Group::new(Delimiter::None, super::tokens(text))));
     let (list, number, ty, block) = (group("[Shard(0)]"), group("-1"), group("&Tensor"), group("{ 1 }"));
     let mut errors = crate::errors::Errors::default();
-    let item = crate::expansion(
+    let item = crate::expansion::function(
         quote::quote!(in = [#list], out = [Shard(#number)]),
         quote::quote!(fn f(x: #ty) -> Tensor #block),
         &mut errors,

@@ -5,6 +5,7 @@ mod entries;
 mod expansion;
 mod fuzz;
 mod gradients;
+mod grammar;
 mod layers;
 mod recovery;
 mod rules;
@@ -28,7 +29,7 @@ fn tokens(text: &str) -> TokenStream {
 /// The item that comes out, and each error as `(message, source text under it)`.
 fn run(args: &str, item: &str) -> (TokenStream, Vec<(String, String)>) {
     let mut errors = Errors::default();
-    let item = crate::expansion(tokens(args), tokens(item), &mut errors);
+    let item = crate::expansion::function(tokens(args), tokens(item), &mut errors);
     let errors = errors.into_error().into_iter().flatten();
     let errors = errors.map(|error| (error.to_string(), error.span().source_text().unwrap_or_default()));
     (item, errors.collect())

@@ -51,7 +51,7 @@ mod suggest;
 mod table;
 #[path = "../../dsl-macros/src/tokens.rs"]
 mod tokens;
-#[path = "../../dsl-macros/src/tuples.rs"]
+#[path = "../../dsl-macros/src/tuples/mod.rs"]
 mod tuples;
 #[path = "../../dsl-macros/src/types.rs"]
 mod types;

@@ -1,17 +1,12 @@
 //! Bodies that communicate through the region context, and their gradients.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use candle_core::{DType, Device, Result, Tensor};
 use local_map::Launch;
 use local_map::prelude::*;
-
-fn launched<T: Send>(n: usize, program: impl Fn(World) -> local_map::Result<T> + Sync) -> Vec<T> {
-    Launch::new(n).deadline(std::time::Duration::from_secs(60)).run(program).unwrap()
-}
-
-fn vector(values: &[f64]) -> Tensor {
-    Tensor::new(values, &Device::Cpu).unwrap()
-}
+use support::{launched, vector};
 
 /// The gradient of `x` under `loss`, whole.
 fn gradient<T: Into<DTensor>>(

@@ -1,17 +1,11 @@
 //! Gradients of the global function: the right values of hand-worked cases.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use candle_core::{Device, Result, Tensor};
-use local_map::Launch;
 use local_map::prelude::*;
-
-fn launched<T: Send>(n: usize, program: impl Fn(World) -> local_map::Result<T> + Sync) -> Vec<T> {
-    Launch::new(n).deadline(std::time::Duration::from_secs(60)).run(program).unwrap()
-}
-
-fn vector(values: &[f64]) -> Tensor {
-    Tensor::new(values, &Device::Cpu).unwrap()
-}
+use support::{launched, vector};
 
 /// The gradient of `x`, cut as `placement`, of what `loss` makes of it; whole, from every rank.
 fn gradient<T: Into<DTensor>>(

@@ -6,7 +6,7 @@ mod support;
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::{Optimizer, SGD};
 use local_map::prelude::*;
-use support::{elements, failure, launched, on_ranks};
+use support::{assert_near, elements, failure, launched, numbers, on_ranks};
 
 /// An ordinary field.
 #[derive(Clone, Copy)]
@@ -122,13 +122,6 @@ const PARAMETERS: [(&str, &[usize], Placement); 7] = [
     ("last.0", &[3], Replicate),
 ];
 
-/// Numbers that differ from parameter to parameter.
-fn numbers(seed: usize, shape: &[usize]) -> Tensor {
-    let count: usize = shape.iter().product();
-    let values: Vec<f64> = (0..count).map(|i| ((i * 7 + seed * 13) % 11) as f64 / 7.0 - 0.6).collect();
-    Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
-}
-
 fn input() -> Tensor {
     numbers(9, &[4, 3])
 }
@@ -156,14 +149,6 @@ fn on_one_device() -> (Vec<Var>, Tensor) {
         x = block.forward(&x).unwrap();
     }
     (vars, model.finish(&x).unwrap())
-}
-
-#[track_caller]
-fn assert_near(given: &Tensor, expected: &Tensor, what: &str) {
-    assert_eq!(given.dims(), expected.dims(), "{what}");
-    for (given, expected) in elements(given).into_iter().zip(elements(expected)) {
-        assert!((given - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{what}: {given} is not {expected}");
-    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod support;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 use local_map::prelude::*;
-use support::{elements, failure, launched, on_ranks};
+use support::{assert_near, elements, failure, launched, numbers, on_ranks};
 
 /// Megatron's pair.
 #[derive(Clone, Distribute)]
@@ -60,13 +60,6 @@ const PARAMETERS: [(&str, &[usize], Placement); 6] = [
     ("scale", &[3], Replicate),
 ];
 
-/// Numbers that differ from parameter to parameter.
-fn numbers(seed: usize, shape: &[usize]) -> Tensor {
-    let count: usize = shape.iter().product();
-    let values: Vec<f64> = (0..count).map(|i| ((i * 7 + seed * 13) % 11) as f64 / 7.0 - 0.6).collect();
-    Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
-}
-
 fn input() -> Tensor {
     numbers(9, &[4, 3])
 }
@@ -88,14 +81,6 @@ fn variables() -> (Vec<Var>, Model<Tensor>) {
     let vars: Vec<Var> = (0..6).map(|at| Var::from_tensor(&numbers(at, PARAMETERS[at].1)).unwrap()).collect();
     let model = model_of(|at| vars[at].as_tensor().clone());
     (vars, model)
-}
-
-#[track_caller]
-fn assert_near(given: &Tensor, expected: &Tensor, what: &str) {
-    assert_eq!(given.dims(), expected.dims(), "{what}");
-    for (given, expected) in elements(given).into_iter().zip(elements(expected)) {
-        assert!((given - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{what}: {given} is not {expected}");
-    }
 }
 
 #[local_map(in = [[Replicate]], out = [Replicate])]

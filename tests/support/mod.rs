@@ -62,3 +62,24 @@ pub(crate) fn counting(shape: &[usize]) -> Tensor {
     let values = (0..count).map(|i| i as f32).collect();
     Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
 }
+
+/// These numbers, in f64.
+pub(crate) fn vector(values: &[f64]) -> Tensor {
+    Tensor::new(values, &Device::Cpu).unwrap()
+}
+
+/// Numbers in f64 that differ from seed to seed.
+pub(crate) fn numbers(seed: usize, shape: &[usize]) -> Tensor {
+    let count: usize = shape.iter().product();
+    let values: Vec<f64> = (0..count).map(|i| ((i * 7 + seed * 13) % 11) as f64 / 7.0 - 0.6).collect();
+    Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
+}
+
+/// Fails unless the two are equal to 1e-9.
+#[track_caller]
+pub(crate) fn assert_near(given: &Tensor, expected: &Tensor, what: &str) {
+    assert_eq!(given.dims(), expected.dims(), "{what}");
+    for (given, expected) in elements(given).into_iter().zip(elements(expected)) {
+        assert!((given - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{what}: {given} is not {expected}");
+    }
+}

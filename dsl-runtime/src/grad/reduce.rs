@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 
-use super::gradients::Gradients;
+use super::gradients::{Gradient, Gradients};
 use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements};
 use crate::spec::Spec;
@@ -41,8 +41,9 @@ impl Gradients {
         let (Some(a), Some(b)) = (self.of_leaves.get(&a), self.of_leaves.get(&b)) else {
             return false;
         };
-        let axes = |gradient: &super::gradients::Gradient| {
+        let axes = |gradient: &Gradient| {
             all_reduced(gradient.value.placements(), gradient.spec.placements())
+                .filter(|_| is_cut_as_its_leaf(gradient))
         };
         a.value.mesh() == b.value.mesh()
             && a.spec.dtype() == b.spec.dtype()
@@ -71,6 +72,12 @@ impl Gradients {
         }
         Ok(())
     }
+}
+
+/// Whether the pieces are the leaf's once what is partial is reduced: ragged lengths are not told by placements.
+fn is_cut_as_its_leaf(gradient: &Gradient) -> bool {
+    let reduced = gradient.value.spec().and_then(|spec| spec.placed(gradient.spec.placements()));
+    reduced.is_ok_and(|reduced| reduced == *gradient.spec)
 }
 
 /// The placements that a flat bucket of such gradients has: partial where they are all-reduced, and as good as replicated on

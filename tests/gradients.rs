@@ -411,3 +411,19 @@ fn deferred_gradients_of_ragged_leaves_are_cut_as_these_when_they_are_reduced() 
         Ok(())
     });
 }
+
+#[test]
+fn a_deferred_gradient_that_is_placed_otherwise_is_not_stepped_before_it_is_reduced() {
+    launched(2, |world| {
+        let mesh = world.mesh([("dp", 2)])?;
+        let w = Param::new(&DTensor::shard(&vector(&X), &mesh, &[Shard(0)])?)?.defer_reduction()?;
+        // The gradient of the whole is whole on every rank.
+        let mut gradients = weighed(&w.reshard(&[Replicate])?)?.backward()?;
+        assert_eq!(**gradients.get(&w).unwrap().placements(), [Replicate]);
+        let error = gradients.to_store([&w]).err().unwrap().to_string();
+        assert!(error.starts_with("a gradient is not placed as its parameter"), "{error}");
+        gradients.reduce()?;
+        assert_eq!(gradients.to_store([&w])?.get(w.var()?.as_tensor()).unwrap().dims(), [2]);
+        Ok(())
+    });
+}

@@ -120,3 +120,18 @@ pub(super) fn require_reduced(gradient: &DTensor) -> Result<()> {
             .advice("call `reduce` on the gradients once per step, before they are used"),
     ))
 }
+
+/// The piece of a gradient must be that of its leaf before it is added to it.
+pub(super) fn require_placed_as(leaf: &DTensor, gradient: &DTensor) -> Result<()> {
+    require_reduced(gradient)?;
+    if gradient.spec()? == leaf.spec()? {
+        return Ok(());
+    }
+    Err(Error::Placement(
+        Report::new("a gradient is not placed as its parameter")
+            .on(gradient.mesh())
+            .offender(format!("the gradient: {gradient}"))
+            .offender(format!("the parameter: {leaf}"))
+            .advice("call `reduce` on the gradients once per step, before they are used"),
+    ))
+}

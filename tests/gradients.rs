@@ -370,3 +370,54 @@ fn a_ragged_leaf_gets_its_gradient_in_its_own_lengths() {
         Ok(())
     });
 }
+
+#[local_map(in = [[Shard(0), Shard(1)], [Shard(0), Replicate]], out = [Partial(Sum), Partial(Sum)])]
+fn pairs_of_rows(x: &Tensor, scale: &Tensor) -> Result<Tensor> {
+    x.broadcast_mul(scale)?.sqr()?.sum_all()
+}
+
+#[test]
+fn deferred_gradients_of_ragged_leaves_are_cut_as_these_when_they_are_reduced() {
+    let scale = Tensor::new(&[[1f64], [-2.0], [3.0], [0.5]], &Device::Cpu).unwrap();
+    let x = Tensor::arange(0f64, 8.0, &Device::Cpu).unwrap().reshape((4, 2)).unwrap();
+    // Of each row: twice the scale times the squares of the row.
+    let squares = x.sqr().unwrap().sum_keepdim(1).unwrap();
+    let expected = ((scale.clone() * squares).unwrap() * 2.0).unwrap();
+    launched(4, |world| {
+        let mesh = world.mesh([("dp", 2), ("tp", 2)])?;
+        let x = DTensor::shard(&x, &mesh, &[Shard(0), Shard(1)])?;
+        // One row, and three: a ragged cut, which the region does not take.
+        let (start, len) = [(0, 1), (1, 3)][world.rank() / 2];
+        let leaf = || {
+            let piece = DTensor::from_local_ragged(scale.narrow(0, start, len)?, &mesh, &[Shard(0), Replicate])?;
+            Param::new(&piece)?.defer_reduction()
+        };
+        let (a, b) = (leaf()?, leaf()?);
+        let loss = (pairs_of_rows(&x, &a.rebalance()?)? + pairs_of_rows(&x, &b.rebalance()?)?)?;
+        let mut gradients = loss.backward()?;
+        gradients.reduce()?;
+        for leaf in [a, b] {
+            let gradient = gradients.get(&leaf).unwrap();
+            assert_eq!(gradient.spec()?, leaf.spec()?);
+            assert_eq!(gradient.to_local()?.dims(), [len, 1]);
+            assert_eq!(gradient.full()?.to_vec2::<f64>()?, expected.to_vec2::<f64>()?);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_deferred_gradient_that_is_placed_otherwise_is_not_stepped_before_it_is_reduced() {
+    launched(2, |world| {
+        let mesh = world.mesh([("dp", 2)])?;
+        let w = Param::new(&DTensor::shard(&vector(&X), &mesh, &[Shard(0)])?)?.defer_reduction()?;
+        // The gradient of the whole is whole on every rank.
+        let mut gradients = weighed(&w.reshard(&[Replicate])?)?.backward()?;
+        assert_eq!(**gradients.get(&w).unwrap().placements(), [Replicate]);
+        let error = gradients.to_store([&w]).err().unwrap().to_string();
+        assert!(error.starts_with("a gradient is not placed as its parameter"), "{error}");
+        gradients.reduce()?;
+        assert_eq!(gradients.to_store([&w])?.get(w.var()?.as_tensor()).unwrap().dims(), [2]);
+        Ok(())
+    });
+}

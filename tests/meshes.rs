@@ -647,3 +647,56 @@ fn a_layer_may_say_where_its_result_lives() {
         Ok(())
     });
 }
+
+// Plain code and new leaves on a part of the mesh.
+
+#[test]
+fn plain_code_on_a_part_of_the_mesh_keeps_no_rank_waiting() {
+    let x = wave(&[3, 2], 1);
+    let (value, [dx]) = oracle([&x], |[x]| weighed(&x.powf(3.0)?.tanh()?));
+    launched(4, |world| {
+        let (mesh, pair) = (grid(&world)?, over(&world, &[2, 1])?);
+        let x = leaf(&x, &mesh, &[Replicate, Replicate])?;
+        let y = cubed_on(&x, &pair)?;
+        let nothing = || Tensor::zeros(1, DType::F64, &Device::Cpu);
+        let local = if y.is_absent() { nothing()? } else { y.to_local()?.tanh()? };
+        let z = Sources::new([y.as_dyn()]).from_local(local, &pair, &[Replicate])?;
+        assert!(z.needs_grad());
+        let loss = scored(&z)?;
+        assert_value(&loss, &value);
+        assert_gradient(&loss.backward()?, &x, &dx);
+        Ok(())
+    });
+}
+
+#[test]
+fn integers_of_plain_code_on_a_part_of_the_mesh_keep_no_rank_waiting() {
+    let (x, y) = (wave(&[4], 1), wave(&[4], 2));
+    let (_, [dy]) = oracle([&y], |[y]| y.powf(3.0)?.narrow(0, 0, 2)?.sum_all());
+    launched(4, |world| {
+        let (mesh, pair) = (grid(&world)?, over(&world, &[0, 3])?);
+        let place = |x: &Tensor| leaf(x, &mesh, &[Replicate, Replicate]);
+        let (x, y) = (place(&x)?, place(&y)?);
+        let ids = Tensor::new(&[1u32, 0], &Device::Cpu)?;
+        let ids = Sources::new([cubed_on(&x, &pair)?.as_dyn()]).from_local(ids, &pair, &[Replicate])?;
+        assert!(ids.is_absent() || !ids.needs_grad());
+        let gradients = picked(&cubed_on(&y, &pair)?, &ids)?.backward()?;
+        assert_gradient(&gradients, &y, &dy);
+        assert_gradient(&gradients, &x, &x.full()?.zeros_like()?);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_result_elsewhere_becomes_a_leaf_on_every_rank() {
+    let x = wave(&[3], 1);
+    launched(4, |world| {
+        let (mesh, pair) = (grid(&world)?, over(&world, &[0, 3])?);
+        let x = leaf(&x, &mesh, &[Replicate, Replicate])?;
+        let y = cubed_on(&x, &pair)?.requires_grad()?;
+        assert_eq!((y.is_leaf(), y.needs_grad()), (!y.is_absent(), !y.is_absent()));
+        let gradients = scored(&y)?.backward()?;
+        assert_eq!((gradients.get(&y).is_some(), gradients.get(&x).is_none()), (!y.is_absent(), true));
+        Ok(())
+    });
+}

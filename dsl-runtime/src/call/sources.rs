@@ -120,7 +120,8 @@ impl<'a> Sources<'a> {
         self.recorded(local, mesh, placements, site, |local| DTensor::from_local_ragged(local, mesh, placements))
     }
 
-    /// Labels the local tensor; a node of the tape if a source needs a gradient. The same decision on every rank of the mesh.
+    /// Labels the local tensor; a node of the tape if a source needs a gradient. The same decision on every rank of the mesh, and on
+    /// those outside it that the gradient goes on to.
     fn recorded(
         &self,
         local: Tensor,
@@ -131,9 +132,20 @@ impl<'a> Sources<'a> {
     ) -> Result<DTensor> {
         self.check_meshes(mesh)?;
         self.check_labels(mesh)?;
-        let needed = self.tensors.iter().any(|source| source.needs_grad()) && local.dtype().is_float();
-        if !needed || !is_recording() || mesh.coordinate().is_none() {
+        let edges: Vec<Option<Edge>> = self.tensors.iter().map(|source| source.edge().cloned()).collect();
+        if edges.iter().all(Option::is_none) || !is_recording() {
             return label(local);
+        }
+        if mesh.coordinate().is_none() {
+            return Ok(label(local)?.with_edge(Edge { node: Node::outside(edges), output: 0 }));
+        }
+        if !local.dtype().is_float() {
+            let labelled = label(local)?;
+            // Ranks outside the mesh cannot tell that it has no gradient: their backward pass goes through it.
+            return Ok(match Node::any_beyond(&edges) {
+                true => labelled.with_edge(Edge { node: Node::outside(edges), output: 0 }),
+                false => labelled,
+            });
         }
         let axes: Vec<Axis> = mesh.sizes().iter().map(|&size| Axis { size, invariant: false }).collect();
         let inputs = self.rules(mesh, &axes)?;
@@ -143,7 +155,7 @@ impl<'a> Sources<'a> {
         let label = OutputLabel { placements: labelled.placements().clone(), ragged, on: None };
         let outputs = vec![OutputRule { local: Some(local), label }];
         let (spec, mesh, crossings, constants) = (&FROM_LOCAL, mesh.clone(), Vec::new(), Vec::new());
-        let node = Node::step(self.tensors.iter().map(|source| source.edge().cloned()).collect());
+        let node = Node::step(edges);
         node.set_rule(Box::new(BodyRule { spec, site, mesh, axes, inputs, outputs, crossings, constants }));
         labelled.produced_by(Edge { node, output: 0 })
     }

@@ -90,7 +90,7 @@ impl Gradients {
     /// The gradients as candle's optimizers take them: by each parameter's [variable](DTensor::var), the local pieces.
     ///
     /// # Errors
-    /// A gradient is still partial: call [`reduce`](Gradients::reduce) first.
+    /// A gradient is still partial, or not yet placed as its parameter: call [`reduce`](Gradients::reduce) first.
     pub fn to_store<'a, P: std::borrow::Borrow<DTensor> + 'a>(
         &self,
         params: impl IntoIterator<Item = &'a P>,
@@ -98,7 +98,7 @@ impl Gradients {
         let mut store = GradStore::default();
         for param in params {
             let Some(gradient) = self.get(param.borrow()) else { continue };
-            super::reduce::require_reduced(gradient)?;
+            super::reduce::require_placed_as(param.borrow(), gradient)?;
             let local = gradient.to_local()?;
             // An empty piece has nothing to step, and candle's optimizers fail on one.
             if local.elem_count() > 0 {

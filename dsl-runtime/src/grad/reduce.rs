@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 
-use super::gradients::Gradients;
+use super::gradients::{Gradient, Gradients};
 use crate::error::{Error, Report, Result};
 use crate::placement::{Placement, Placements};
 use crate::spec::Spec;
@@ -41,8 +41,9 @@ impl Gradients {
         let (Some(a), Some(b)) = (self.of_leaves.get(&a), self.of_leaves.get(&b)) else {
             return false;
         };
-        let axes = |gradient: &super::gradients::Gradient| {
+        let axes = |gradient: &Gradient| {
             all_reduced(gradient.value.placements(), gradient.spec.placements())
+                .filter(|_| is_cut_as_its_leaf(gradient))
         };
         a.value.mesh() == b.value.mesh()
             && a.spec.dtype() == b.spec.dtype()
@@ -71,6 +72,12 @@ impl Gradients {
         }
         Ok(())
     }
+}
+
+/// Whether the pieces are the leaf's once what is partial is reduced: ragged lengths are not told by placements.
+fn is_cut_as_its_leaf(gradient: &Gradient) -> bool {
+    let reduced = gradient.value.spec().and_then(|spec| spec.placed(gradient.spec.placements()));
+    reduced.is_ok_and(|reduced| reduced == *gradient.spec)
 }
 
 /// The placements that a flat bucket of such gradients has: partial where they are all-reduced, and as good as replicated on
@@ -110,6 +117,21 @@ pub(super) fn require_reduced(gradient: &DTensor) -> Result<()> {
         Report::new("a gradient is still partial")
             .on(gradient.mesh())
             .offender(gradient.to_string())
+            .advice("call `reduce` on the gradients once per step, before they are used"),
+    ))
+}
+
+/// The piece of a gradient must be that of its leaf before it is added to it.
+pub(super) fn require_placed_as(leaf: &DTensor, gradient: &DTensor) -> Result<()> {
+    require_reduced(gradient)?;
+    if gradient.spec()? == leaf.spec()? {
+        return Ok(());
+    }
+    Err(Error::Placement(
+        Report::new("a gradient is not placed as its parameter")
+            .on(gradient.mesh())
+            .offender(format!("the gradient: {gradient}"))
+            .offender(format!("the parameter: {leaf}"))
             .advice("call `reduce` on the gradients once per step, before they are used"),
     ))
 }

@@ -287,8 +287,15 @@
 
 /// The candle of this crate's tensors: a program that takes it from here cannot have another version.
 pub use candle_core;
+#[doc = include_str!("language/distribute.md")]
 #[doc(inline)]
-pub use local_map_macros::{Distribute, local_layer, local_map};
+pub use local_map_macros::Distribute;
+#[doc = include_str!("language/local_layer.md")]
+#[doc(inline)]
+pub use local_map_macros::local_layer;
+#[doc = include_str!("language/local_map.md")]
+#[doc(inline)]
+pub use local_map_macros::local_map;
 #[doc(inline)]
 pub use local_map_runtime::call::{Distribute, Region, Sources};
 #[doc(inline)]
@@ -328,6 +335,9 @@ pub mod prelude {
     pub use local_map_runtime::placement::names::*;
     pub use local_map_runtime::placement::types::{All, Any, Avg, Dyn, Max, Min, Partial, Prod, Replicate, Shard, Sum};
 }
+
+#[doc = include_str!("messages.md")]
+pub mod messages {}
 
 /// What the attribute's expansion uses. Not for programs.
 #[doc(hidden)]

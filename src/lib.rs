@@ -51,11 +51,13 @@
 //! * [`Communicator`] has collectives on plain tensors, for code beside regions.
 //! * [`Plan`] is what a reshard will do; [`DTensor::explain`] prints it.
 //! * [`ops`] has functions for bodies that must also run on an empty shard.
+//! * [`messages`] explains what the compiler says of wrong attributes.
 //! * [`Error`] says what was being done, on which mesh, who offends and what to do.
 //!
 //! # The attribute
 //!
-//! [`local_map`] lists every key, what is written where, the expansion and the errors. These programs run:
+//! [`local_map`] is the reference of the language: every key, what is written where, the expansion and the errors; [`messages`] explains
+//! what the compiler says. Three examples:
 //!
 //! ```
 //! use candle_core::{DType, Device, Result, Tensor};
@@ -223,8 +225,8 @@
 //!   [`Sources`] name what it computes from.
 //! * A candle `Var` that a body reaches beside its arguments has this rank's own gradient: [`Gradients::local`].
 //! * The tape is used up by backward: each pass has a forward of its own.
-//! * The table of how a body's gradients are labelled, and `grad` to say otherwise, are at [`local_map`]; `recompute` there
-//!   trades time for memory.
+//! * The tables of how a body's gradients are labelled, and `grad` to say otherwise, are at [`local_map`](macro@local_map#gradients);
+//!   `recompute` there trades time for memory.
 //! * What cannot be differentiated (`Partial` of `Prod`, `Any` or `All`) is an error when it is recorded, not in backward.
 //!
 //! # Layers

@@ -51,11 +51,13 @@
 //! * [`Communicator`] has collectives on plain tensors, for code beside regions.
 //! * [`Plan`] is what a reshard will do; [`DTensor::explain`] prints it.
 //! * [`ops`] has functions for bodies that must also run on an empty shard.
+//! * [`messages`] explains what the compiler says of wrong attributes.
 //! * [`Error`] says what was being done, on which mesh, who offends and what to do.
 //!
 //! # The attribute
 //!
-//! [`local_map`] lists every key, what is written where, the expansion and the errors. These programs run:
+//! [`local_map`] is the reference of the language: every key, what is written where, the expansion and the errors; [`messages`] explains
+//! what the compiler says. Three examples:
 //!
 //! ```
 //! use candle_core::{DType, Device, Result, Tensor};
@@ -223,8 +225,8 @@
 //!   [`Sources`] name what it computes from.
 //! * A candle `Var` that a body reaches beside its arguments has this rank's own gradient: [`Gradients::local`].
 //! * The tape is used up by backward: each pass has a forward of its own.
-//! * The table of how a body's gradients are labelled, and `grad` to say otherwise, are at [`local_map`]; `recompute` there
-//!   trades time for memory.
+//! * The tables of how a body's gradients are labelled, and `grad` to say otherwise, are at [`local_map`](macro@local_map#gradients);
+//!   `recompute` there trades time for memory.
 //! * What cannot be differentiated (`Partial` of `Prod`, `Any` or `All`) is an error when it is recorded, not in backward.
 //!
 //! # Layers
@@ -287,8 +289,15 @@
 
 /// The candle of this crate's tensors: a program that takes it from here cannot have another version.
 pub use candle_core;
+#[doc = include_str!("language/distribute.md")]
 #[doc(inline)]
-pub use local_map_macros::{Distribute, local_layer, local_map};
+pub use local_map_macros::Distribute;
+#[doc = include_str!("language/local_layer.md")]
+#[doc(inline)]
+pub use local_map_macros::local_layer;
+#[doc = include_str!("language/local_map.md")]
+#[doc(inline)]
+pub use local_map_macros::local_map;
 #[doc(inline)]
 pub use local_map_runtime::call::{Distribute, Region, Sources};
 #[doc(inline)]
@@ -328,6 +337,9 @@ pub mod prelude {
     pub use local_map_runtime::placement::names::*;
     pub use local_map_runtime::placement::types::{All, Any, Avg, Dyn, Max, Min, Partial, Prod, Replicate, Shard, Sum};
 }
+
+#[doc = include_str!("messages.md")]
+pub mod messages {}
 
 /// What the attribute's expansion uses. Not for programs.
 #[doc(hidden)]

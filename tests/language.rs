@@ -11,6 +11,9 @@ mod parameters;
 mod placements;
 #[path = "language/results.rs"]
 mod results;
+#[path = "language/surroundings.rs"]
+#[warn(clippy::pedantic, clippy::nursery)]
+mod surroundings;
 
 use candle_core::{Device, Result, Tensor};
 use local_map::prelude::*;

@@ -502,7 +502,8 @@ fn expansion(args: TokenStream, item: TokenStream, errors: &mut Errors) -> Token
         Ok(function) => function,
         Err(error) => {
             errors.push(function::refusal(item.clone(), error));
-            return item;
+            // Behind a `compile_error!`, an expression would be read as the rest of it.
+            return if syn::parse2::<syn::Expr>(item.clone()).is_ok() { TokenStream::new() } else { item };
         }
     };
     let mut args = parse::args(args, errors);

@@ -11,6 +11,10 @@ mod parameters;
 mod placements;
 #[path = "language/results.rs"]
 mod results;
+#[path = "language/surroundings.rs"]
+#[warn(clippy::pedantic, clippy::nursery)]
+#[allow(clippy::cast_precision_loss, clippy::redundant_pub_crate)]
+mod surroundings;
 #[path = "language/tuples.rs"]
 mod tuples;
 

@@ -35,7 +35,12 @@ impl Args {
     /// Whether an entry has `..`: the function is for every mesh that has the named axes, and lists are by axis name.
     pub(crate) fn is_open(&self) -> bool {
         let lists = [self.input_lists(), self.output_lists(), self.grad_lists()];
-        lists.iter().flatten().any(|list| list.rest.is_some())
+        lists.iter().flatten().any(|list| list.rest.is_some() && list.names.is_some())
+    }
+
+    /// Whether an entry of a parameter has `..`.
+    pub(crate) fn inputs_are_open(&self) -> bool {
+        self.input_lists().iter().any(|list| list.rest.is_some() && list.names.is_some())
     }
 
     /// The lists of parameters: in `in`, and on them.
@@ -189,7 +194,7 @@ pub(crate) struct List {
     /// The axes of the placements, one each, where they go by name. Once the attribute is read, they do only where a `..` makes it
     /// open, or where something was wrong.
     pub(crate) names: Option<Vec<Ident>>,
-    /// `..`: other axes stay as they are.
+    /// `..`: other axes stay as they are. In brackets, without names, it was reported.
     pub(crate) rest: Option<Span>,
     /// `on expr` behind it: the output lives on another mesh.
     pub(crate) on: Option<Box<syn::Expr>>,

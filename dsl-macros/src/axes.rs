@@ -3,6 +3,7 @@
 use crate::ast::{Args, Axes, Entry, Inputs, List, Outputs, Placement, Written};
 use crate::errors::Errors;
 use crate::function::plain_name;
+use crate::placement::is_by_axis;
 use crate::suggest;
 use crate::tokens::{is_word, nothing_after, pieces};
 use proc_macro2::{Delimiter, Ident, Span, TokenTree};
@@ -56,7 +57,9 @@ fn names(pieces: &[Vec<TokenTree>], errors: &mut Errors) -> Vec<Ident> {
 
 fn name(piece: &[TokenTree]) -> Result<Ident> {
     match piece {
-        [word @ TokenTree::Ident(name), rest @ ..] if !is_word(word, "_") => nothing_after(rest).map(|()| name.clone()),
+        [word @ TokenTree::Ident(name), rest @ ..] if !is_word(word, "_") && !is_by_axis(piece) => {
+            nothing_after(rest).map(|()| name.clone())
+        }
         piece => Err(Error::new_spanned(piece.iter().cloned().collect::<proc_macro2::TokenStream>(), NAME)),
     }
 }
@@ -77,7 +80,8 @@ pub(crate) fn settle(args: &mut Args, errors: &mut Errors) {
     let axes = std::mem::take(&mut args.axes);
     match &axes {
         Axes::Unreadable => {}
-        Axes::Absent => need_axes(&lists(args), open, errors),
+        // Where `..` stands in `out` alone, that is what is wrong.
+        Axes::Absent => need_axes(&lists(args), args.inputs_are_open(), errors),
         Axes::Given(names) => {
             for list in lists_mut(args) {
                 settle_list(list, names, open, errors);
@@ -103,7 +107,7 @@ fn need_axes(lists: &[&List], open: bool, errors: &mut Errors) {
             all.join(", "),
         );
         errors.at(first.span(), message);
-    } else if let (true, Some(list)) = (open, lists.iter().find(|list| list.names.is_none())) {
+    } else if let (true, Some(list)) = (open, lists.iter().find(|list| list.names.is_none() && list.rest.is_none())) {
         errors.at(list.span, OPEN);
     }
 }
@@ -147,7 +151,8 @@ fn complete(list: &mut List, axes: &[Ident]) {
 pub(crate) fn are_explained(args: &Args, errors: &mut Errors) {
     let inputs = args.input_lists();
     let open: Vec<&&List> = inputs.iter().filter(|list| list.rest.is_some()).collect();
-    for (list, rest) in args.output_lists().into_iter().filter_map(|list| Some((list, list.rest?))) {
+    let outputs = args.output_lists().into_iter().filter(|list| list.names.is_some());
+    for (list, rest) in outputs.filter_map(|list| Some((list, list.rest?))) {
         if open.is_empty() {
             errors.at(rest, unexplained(args));
         } else {

@@ -6,6 +6,7 @@ use crate::function::Function;
 use crate::tokens::{is_punct, is_word, nothing_after, pieces};
 use crate::{axes, own, place, placement, tuples};
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
+use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Result};
 
 const REST: &str = "`..` is for axes: parameters that are not named here take any placements";
@@ -80,12 +81,15 @@ fn named(group: &Group, key: &str, errors: &mut Errors) -> Vec<(Ident, Entry)> {
             [TokenTree::Ident(name), _, value @ ..] if placement::is_by_axis(&piece) => {
                 entries.push((name.clone(), named_entry(name, value, key, errors)));
             }
-            [dot, ..] if is_punct(dot, '.') => errors.at(dot.span(), REST),
+            [dot, ..] if is_punct(dot, '.') => errors.under(joined(&piece), REST),
+            [TokenTree::Ident(name), equals, ..] if is_punct(equals, '=') => {
+                errors.at(equals.span(), format!("an entry stands behind `:`, as in `{name}: [Shard(0)]`"));
+            }
             piece => {
                 let message = format!(
                     "in the braces of `{key}` every entry has the name of its parameter, as in `{key} = {{ x: [Shard(0)] }}`"
                 );
-                errors.under(piece.iter().cloned().collect::<TokenStream>(), message);
+                errors.under(joined(piece), message);
             }
         }
     }
@@ -168,11 +172,22 @@ fn mesh_behind(rest: &[TokenTree]) -> Result<Option<Box<Expr>>> {
     match rest {
         [word] if is_word(word, "on") => Err(Error::new(word.span(), NEEDS_MESH)),
         [word, expr @ ..] if is_word(word, "on") => {
-            let expr = syn::parse2(expr.iter().cloned().collect());
-            expr.map(Some).map_err(|error| Error::new(error.span(), format!("`on` takes an expression: {error}")))
+            let parts = expression_first.parse2(expr.iter().cloned().collect());
+            let (mesh, rest) = parts.map_err(|_| Error::new_spanned(joined(expr), NEEDS_MESH))?;
+            nothing_after(&rest.into_iter().collect::<Vec<_>>())?;
+            Ok(Some(Box::new(mesh)))
         }
         rest => nothing_after(rest).map(|()| None),
     }
+}
+
+/// An expression, and what stands behind it.
+fn expression_first(input: ParseStream) -> Result<(Expr, TokenStream)> {
+    Ok((input.parse()?, input.parse()?))
+}
+
+fn joined(trees: &[TokenTree]) -> TokenStream {
+    trees.iter().cloned().collect()
 }
 
 /// Puts together again what was split at the commas of an expression behind `on`, as in `[Shard(0)] on mesh_of::<A, B>()`.
@@ -244,6 +259,12 @@ fn wrong_entry(piece: &[TokenTree], key: &str) -> Error {
     };
     let message = match (first, delimiter(first)) {
         (TokenTree::Ident(name), _) if is_placement(name) => bare_placement(piece, key),
+        (first, _) if is_punct(first, '.') => {
+            format!(
+                "`..` stands for mesh axes, as in `{{ dp: Shard(0), .. }}`: `{key}` has one entry per {}",
+                listed_by(key)
+            )
+        }
         _ => format!("expected an entry of `{key}`: `_`, or a list of placements such as `[Shard(0)]`"),
     };
     Error::new_spanned(piece.iter().cloned().collect::<proc_macro2::TokenStream>(), message)
@@ -254,9 +275,13 @@ fn is_placement(name: &proc_macro2::Ident) -> bool {
 }
 
 fn bare_placement(piece: &[TokenTree], key: &str) -> String {
-    let what = if key == "out" { "output" } else { "parameter" };
     let written: String = piece.iter().map(ToString::to_string).collect();
-    format!("this placement needs a list of its own, `[{written}]`: `{key}` has one entry per {what}")
+    format!("this placement needs a list of its own, `[{written}]`: `{key}` has one entry per {}", listed_by(key))
+}
+
+/// What the entries of `key` are about.
+fn listed_by(key: &str) -> &'static str {
+    if key == "out" { "output" } else { "parameter" }
 }
 
 /// Refuses whatever follows an entry that cannot live on a mesh of its own; `why` it cannot.

@@ -53,10 +53,19 @@ pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
 
 /// `` `a`, `b` and `c` ``.
 pub(crate) fn listed<S: AsRef<str>>(words: &[S]) -> String {
+    joined(words, "and")
+}
+
+/// `` `a`, `b` or `c` ``.
+pub(crate) fn either<S: AsRef<str>>(words: &[S]) -> String {
+    joined(words, "or")
+}
+
+fn joined<S: AsRef<str>>(words: &[S], last_word: &str) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{}`", word.as_ref())).collect();
     match quoted.split_last() {
         Some((last, [])) => last.clone(),
-        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+        Some((last, first)) => format!("{} {last_word} {last}", first.join(", ")),
         None => String::new(),
     }
 }

@@ -34,7 +34,8 @@ pub(crate) fn function(args: TokenStream, item: TokenStream, errors: &mut Errors
         Ok(function) => function,
         Err(error) => {
             errors.push(crate::function::refusal(item.clone(), error));
-            return item;
+            // Behind a `compile_error!`, an expression would be read as the rest of it.
+            return if syn::parse2::<syn::Expr>(item.clone()).is_ok() { TokenStream::new() } else { item };
         }
     };
     let mut args = parse::args(args, errors);

@@ -29,7 +29,11 @@ const MOST_LETTERS: usize = 8;
 pub(crate) fn parameter(region: &Region, parameter: &Parameter, krate: &TokenStream) -> Type {
     let ty = &*parameter.written.ty;
     let bounds = if is_dynamic(region) { None } else { bounds(region, parameter, krate) };
-    bounds.and_then(|bounds| lone(ty, krate, &quote!(<impl #bounds>))).unwrap_or_else(|| types::distributed(ty, krate))
+    // The `impl` on the type: where a trait's method has no such parameter, the compiler says so there.
+    let here = within(ty.span());
+    bounds
+        .and_then(|bounds| lone(ty, krate, &quote_spanned!(here=> <impl #bounds +>)))
+        .unwrap_or_else(|| types::distributed(ty, krate))
 }
 
 /// Whether all placements are checked at run time only. A result that captures precisely, `impl Trait + use<..>`, would have to name the

@@ -6,10 +6,10 @@ use crate::tokens::visible;
 use crate::{axes, entry, placement, suggest};
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::quote;
-use syn::Token;
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
+use syn::{LitStr, Token};
 
 const KEYS: [&str; 10] = ["in", "out", "grad", "axes", "mesh", "reshard", "recompute", "check", "dynamic", "crate"];
 /// Keys that take a value, so that a misspelt one can be read as what it was meant to be.
@@ -42,9 +42,27 @@ impl Reader<'_, '_> {
     fn argument(&mut self) {
         match self.input.call(Ident::parse_any) {
             Ok(key) => self.value_of(&key),
-            Err(_) => self.errors.at(self.input.span(), format!("expected one of {}", crate::errors::listed(&KEYS))),
+            Err(_) => self.no_key(),
         }
         self.rest_of_argument();
+    }
+
+    /// What begins otherwise than with a word; a quoted key is read as the key.
+    fn no_key(&mut self) {
+        if self.input.peek(Token![,]) {
+            return self.errors.at(self.input.span(), "nothing stands before this comma");
+        }
+        let text: Option<LitStr> = self.input.peek(LitStr).then(|| self.input.parse().ok()).flatten();
+        match text.as_ref().and_then(|text| Some((text, KEYS.iter().find(|key| **key == text.value())?))) {
+            Some((text, name)) => {
+                self.errors.at(text.span(), format!("a key is written without quotes: `{name}`"));
+                self.value_of(&Ident::new(name, text.span()));
+            }
+            None => {
+                let span = text.map_or_else(|| self.input.span(), |text| text.span());
+                self.errors.at(span, format!("expected one of {}", crate::errors::either(&KEYS)));
+            }
+        }
     }
 
     fn value_of(&mut self, key: &Ident) {
@@ -108,7 +126,11 @@ impl Reader<'_, '_> {
         if !self.equals(key, example) {
             return Vec::new();
         }
-        let mut value = self.list_on_mesh().unwrap_or_default();
+        // The first token is the value's, even where it looks like a key.
+        let mut value = self
+            .list_on_mesh()
+            .or_else(|| self.input.parse::<TokenTree>().ok().map(TokenStream::from))
+            .unwrap_or_default();
         while let Some(tree) = self.next_tree() {
             value.extend([tree]);
         }
@@ -126,16 +148,28 @@ impl Reader<'_, '_> {
     }
 
     fn equals(&mut self, key: &Ident, example: &str) -> bool {
+        if self.input.peek(Token![==]) || self.input.peek(Token![=>]) || self.input.peek(Token![:]) {
+            self.errors.at(self.input.span(), format!("a key's value stands behind `=`, as in `{key} = {example}`"));
+            return self.other_equals();
+        }
         let equals = self.input.peek(Token![=]) && self.input.parse::<Token![=]>().is_ok();
-        let complete = equals && !self.at_end();
+        let complete = equals && !self.is_complete();
         if !complete {
             self.errors.at(key.span(), format!("`{key}` needs a value, as in `{key} = {example}`"));
         }
         complete
     }
 
+    /// Takes what was reported to stand in the place of `=`; whether a value follows.
+    fn other_equals(&mut self) -> bool {
+        while self.input.peek(Token![=]) || self.input.peek(Token![>]) || self.input.peek(Token![:]) {
+            self.input.parse::<TokenTree>().ok();
+        }
+        !self.is_complete()
+    }
+
     fn mesh(&mut self, key: &Ident) -> Mesh {
-        if !self.equals(key, "&mesh") {
+        if !self.equals(key, "mesh") {
             return Mesh::Unreadable;
         }
         // An expression may hold commas of its own (`mesh_of::<A, B>()`), so syn finds where it ends.
@@ -148,8 +182,9 @@ impl Reader<'_, '_> {
                 }
                 Mesh::Given(Box::new(expr))
             }
-            Err(error) => {
-                self.errors.at(self.input.span(), format!("`mesh` takes an expression: {error}"));
+            Err(_) => {
+                self.errors
+                    .at(self.input.span(), "`mesh` takes an expression of type `DeviceMesh`, as in `mesh = mesh`");
                 Mesh::Unreadable
             }
         }
@@ -179,11 +214,29 @@ impl Reader<'_, '_> {
         self.skip();
         if self.input.peek(Token![,]) {
             let _ = self.input.parse::<Token![,]>();
+        } else if let Some(key) = self.next_key() {
+            self.errors.at(key.span(), format!("expected `,` before `{key}`"));
         }
     }
 
     fn at_end(&self) -> bool {
+        self.is_complete() || self.next_key().is_some()
+    }
+
+    fn is_complete(&self) -> bool {
         self.input.is_empty() || self.input.peek(Token![,])
+    }
+
+    /// The key of the next argument, where the comma before it is forgotten.
+    fn next_key(&self) -> Option<Ident> {
+        let ahead = self.input.fork();
+        let key = ahead.call(Ident::parse_any).ok()?;
+        let name = key.to_string();
+        let begins = match WITH_VALUE.contains(&name.as_str()) {
+            true => ahead.peek(Token![=]),
+            false => KEYS.contains(&name.as_str()) && (ahead.is_empty() || ahead.peek(Token![,])),
+        };
+        begins.then_some(key)
     }
 
     fn next_tree(&mut self) -> Option<TokenTree> {

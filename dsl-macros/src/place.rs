@@ -4,7 +4,7 @@ use crate::ast::{Args, Entry};
 use crate::errors::Errors;
 use crate::function::{Function, parameter_name};
 use crate::tokens::{is_word, nothing_after, pieces};
-use crate::{placement, types};
+use crate::{placement, suggest, types};
 use proc_macro2::{Delimiter, Group, TokenTree};
 use syn::{Attribute, Meta, PatType};
 
@@ -12,8 +12,42 @@ const BARE: &str = "`#[place(..)]` takes one placement per mesh axis, as in `#[p
 const BRACKETS: &str = "the parentheses are the list: write the placements alone, as in `#[place(Shard(0))]`";
 const CONTEXT: &str = "the context has no placements, as the wrapper supplies it: remove `#[place(..)]`";
 
+const RECEIVER: &str = "`self` takes no entry: remove `#[place(..)]`";
+const GRADIENT: &str =
+    "`#[grad(..)]` is for the fields of structs: of a parameter, write `grad = [..]` in the attribute";
+
+/// Whether the attribute of a parameter is an entry, or was meant to be one and was reported.
+pub(crate) fn is_entry(attr: &Attribute) -> bool {
+    attr.path().is_ident("place") || misspelt(attr).is_some()
+}
+
+/// What is wrong with an attribute that nothing else can have been meant with.
+fn misspelt(attr: &Attribute) -> Option<String> {
+    let name = attr.path().get_ident()?.to_string();
+    match (name.as_str(), suggest::closest(&name, &["place"])) {
+        ("grad", _) => Some(GRADIENT.to_owned()),
+        ("place", _) | (_, None) => None,
+        (name, Some(place)) => Some(format!("unknown attribute `{name}`: did you mean `{place}`?")),
+    }
+}
+
+/// Notes attributes that are entries of nothing.
+fn strays(function: &Function, errors: &mut Errors) {
+    for attr in function.sig.receiver().into_iter().flat_map(|receiver| &receiver.attrs) {
+        if is_entry(attr) {
+            errors.under(attr.path(), RECEIVER);
+        }
+    }
+    for attr in function.parameters().flat_map(|parameter| &parameter.attrs) {
+        if let Some(message) = misspelt(attr) {
+            errors.under(attr.path(), message);
+        }
+    }
+}
+
 /// Adds the entries that stand on parameters to `args`.
 pub(crate) fn on_parameters(args: &mut Args, function: &Function, errors: &mut Errors) {
+    strays(function, errors);
     let mut listed = 0;
     for (position, parameter) in function.parameters().enumerate() {
         let at = listed;

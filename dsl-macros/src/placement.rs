@@ -18,12 +18,17 @@ const AXIS: &str = "in braces every placement has the name of its axis, as in `{
 const EMPTY: &str = "empty braces place nothing: write the axes' placements, as in `{ dp: Shard(0) }`, or `_`";
 const REST: &str = "`..` comes last, and once: it stands for all other axes";
 
+const ON: &str = "`on` is for whole outputs: it stands behind the list, as in `[Shard(0)] on mesh`";
 const FORMS: &str = "`Shard(n)`, `Replicate`, `Partial` or `Partial(op)`";
 
 /// Reads `[placement, ..]`.
 pub(crate) fn list(group: &Group, errors: &mut Errors) -> List {
     let pieces = pieces(group, errors);
-    if let Some(first) = pieces.iter().find(|piece| is_named(piece)).and_then(|piece| piece.first()) {
+    if let Some(rest) = pieces.iter().find(|piece| is_rest(piece)) {
+        errors.under(joined(&rest[..2]), BY_AXIS);
+        return List { span: group.span(), placements: Vec::new(), names: None, rest: Some(rest[0].span()), on: None };
+    }
+    if let Some(first) = pieces.iter().find(|piece| is_by_axis(piece)).and_then(|piece| piece.first()) {
         errors.at(first.span(), BY_AXIS);
         return by_axis(group, &pieces, &mut Errors::default());
     }
@@ -66,6 +71,9 @@ fn by_axis(group: &Group, pieces: &[Vec<TokenTree>], errors: &mut Errors) -> Lis
                 list.rest = Some(dot.span());
             }
             [TokenTree::Ident(axis), _, value @ ..] if is_by_axis(piece) => on_axis(&mut list, axis, value, errors),
+            [TokenTree::Ident(axis), equals, ..] if is_punct(equals, '=') => {
+                errors.at(equals.span(), format!("an axis' placement stands behind `:`, as in `{axis}: Shard(0)`"));
+            }
             piece => errors.under(joined(piece), AXIS),
         }
     }
@@ -134,6 +142,9 @@ fn unknown(first: &TokenTree, piece: &[TokenTree]) -> Error {
         TokenTree::Ident(name) => {
             format!("unknown placement `{name}`: {}", suggest::hint(&name.to_string(), &NAMES))
         }
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
+            "a list of placements has no list within: remove these brackets".into()
+        }
         _ => format!("expected a placement: {FORMS}"),
     };
     Error::new(first.span(), message)
@@ -156,7 +167,9 @@ fn partial(name: &Ident, rest: &[TokenTree], errors: &mut Errors) -> Result<Plac
     match pieces(group, errors).as_slice() {
         [] => Err(Error::new(group.span(), "`Partial()` lacks its op: write `Partial(Sum)`, or `Partial` for short")),
         [piece] => op(piece),
-        [_, second, ..] => Err(Error::new_spanned(joined(second), "`Partial` takes one op")),
+        [_, second, ..] => {
+            Err(Error::new_spanned(joined(second), "`Partial` takes one op: one `Partial` per mesh axis"))
+        }
     }
 }
 
@@ -173,7 +186,7 @@ fn op(piece: &[TokenTree]) -> Result<Placement> {
 }
 
 fn any_op() -> String {
-    crate::errors::listed(&Op::NAMES).replace(" and ", " or ")
+    crate::errors::either(&Op::NAMES)
 }
 
 fn shard(name: &Ident, rest: &[TokenTree], errors: &mut Errors) -> Result<Placement> {
@@ -198,7 +211,7 @@ fn shard(name: &Ident, rest: &[TokenTree], errors: &mut Errors) -> Result<Placem
 fn ragged(piece: &[TokenTree]) -> Result<proc_macro2::Span> {
     match piece {
         [word, rest @ ..] if is_word(word, "ragged") => nothing_after(rest).map(|()| word.span()),
-        [TokenTree::Ident(word)] => {
+        [TokenTree::Ident(word)] if !NAMES.iter().any(|name| word == name) => {
             let hint = suggest::hint(&word.to_string(), &["ragged"]);
             Err(Error::new(word.span(), format!("unknown option `{word}` of `Shard`: {hint}")))
         }
@@ -211,13 +224,10 @@ fn ragged(piece: &[TokenTree]) -> Result<proc_macro2::Span> {
 
 fn dim(piece: &[TokenTree]) -> Result<i64> {
     match piece {
-        [TokenTree::Literal(literal), rest @ ..] => {
-            nothing_after(rest)?;
-            integer("", literal)
-        }
-        [minus, TokenTree::Literal(literal), rest @ ..] if is_punct(minus, '-') => {
-            nothing_after(rest)?;
-            integer("-", literal)
+        [TokenTree::Literal(literal)] => integer("", literal),
+        [minus, TokenTree::Literal(literal)] if is_punct(minus, '-') => integer("-", literal),
+        [TokenTree::Literal(_), next @ TokenTree::Ident(_), ..] => {
+            nothing_after(std::slice::from_ref(next)).map(|()| 0)
         }
         [word] if is_word(word, "ragged") => {
             Err(Error::new(word.span(), "`ragged` comes after the dim: `Shard(0, ragged)`"))
@@ -226,7 +236,7 @@ fn dim(piece: &[TokenTree]) -> Result<i64> {
             joined(piece),
             format!(
                 "`Shard` needs an integer literal, as in `Shard(0)`: `{}` has no value when the attribute is read",
-                piece.iter().map(quoted).collect::<Vec<_>>().join("")
+                piece.iter().map(quoted).collect::<Vec<_>>().join(" ")
             ),
         )),
     }
@@ -248,6 +258,9 @@ fn integer(sign: &str, literal: &proc_macro2::Literal) -> Result<i64> {
 fn arguments<'a>(name: &Ident, rest: &'a [TokenTree]) -> Result<Option<&'a Group>> {
     match rest {
         [] => Ok(None),
+        [TokenTree::Group(group), word, ..] if group.delimiter() == Delimiter::Parenthesis && is_word(word, "on") => {
+            Err(Error::new(word.span(), ON))
+        }
         [TokenTree::Group(group), rest @ ..] if group.delimiter() == Delimiter::Parenthesis => {
             nothing_after(rest).map(|()| Some(group))
         }
@@ -257,6 +270,7 @@ fn arguments<'a>(name: &Ident, rest: &'a [TokenTree]) -> Result<Option<&'a Group
         [mark, ..] if is_punct(mark, '<') => {
             Err(Error::new(mark.span(), format!("`{name}<..>` is a type: here the placement is a value, `{name}(..)`")))
         }
+        [word, ..] if is_word(word, "on") => Err(Error::new(word.span(), ON)),
         _ => nothing_after(rest).map(|()| None),
     }
 }

@@ -5,7 +5,7 @@ use crate::binding::{self, Binding, Bindings};
 use crate::labels::{Label, Labels};
 use crate::layout;
 use crate::model::{Region, Returned, Value};
-use crate::{tuples, types};
+use crate::{place, tuples, types};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -15,13 +15,16 @@ use syn::{FnArg, PatType, ReturnType, Signature, Token, Type, parse_quote};
 pub(crate) fn wrapper(region: &Region, bindings: &Bindings) -> Signature {
     let mut sig = region.function.sig.clone();
     let krate = region.krate(output_span(&region.function.sig));
+    if let Some(FnArg::Receiver(receiver)) = sig.inputs.first_mut() {
+        receiver.attrs.retain(|attr| !place::is_entry(attr));
+    }
     let typed = sig.inputs.iter_mut().filter_map(|input| match input {
         FnArg::Typed(parameter) => Some(parameter),
         FnArg::Receiver(_) => None,
     });
     for (position, parameter) in typed.enumerate() {
         // `#[place]` is an entry, and nothing else expands it.
-        parameter.attrs.retain(|attr| !attr.path().is_ident("place"));
+        parameter.attrs.retain(|attr| !place::is_entry(attr));
         if let Some(input) = binding::at(position, &bindings.inputs) {
             rename(parameter, input);
             *parameter.ty = layout::parameter(region, &input.parameter, &krate);

@@ -2,19 +2,46 @@
 
 /// Ends a message about the unknown `word`: with the nearest of `known`, or with all of them.
 pub(crate) fn hint(word: &str, known: &[&str]) -> String {
-    match closest(word, known) {
-        Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => format!("known are {}", crate::errors::listed(known)),
+    match (closest(word, known), known) {
+        (Some(nearest), _) => format!("did you mean `{nearest}`?"),
+        (None, [only]) => format!("there is only `{only}`"),
+        (None, known) => format!("known are {}", crate::errors::listed(known)),
     }
 }
+
+/// What other libraries call them.
+const ELSEWHERE: [(&str, &str); 12] = [
+    ("device_mesh", "mesh"),
+    ("redistribute_inputs", "reshard"),
+    ("redistribute", "reshard"),
+    ("checkpoint", "recompute"),
+    ("remat", "recompute"),
+    ("mean", "Avg"),
+    ("average", "Avg"),
+    ("and", "All"),
+    ("or", "Any"),
+    ("split", "Shard"),
+    ("s", "Shard"),
+    ("none", "Replicate"),
+];
 
 /// The one of `known` that `word` was probably meant to be.
 pub(crate) fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = word.trim_start_matches("r#").to_lowercase();
+    let elsewhere = ELSEWHERE.iter().filter(|(other, _)| *other == word).map(|(_, ours)| *ours);
+    elsewhere
+        .filter_map(|ours| known.iter().find(|known| **known == ours))
+        .copied()
+        .next()
+        .or_else(|| spelt(&word, known))
+}
+
+/// The one of `known` that is spelt most like `word`.
+fn spelt<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
-        .map(|candidate| (cost(&word, &candidate.to_lowercase()), *candidate))
-        .filter(|(cost, candidate)| *cost <= tolerance(&word, candidate))
+        .map(|candidate| (cost(word, &candidate.to_lowercase()), *candidate))
+        .filter(|(cost, candidate)| *cost <= tolerance(word, candidate))
         .min_by_key(|(cost, _)| *cost)
         .map(|(_, candidate)| candidate)
 }
@@ -73,6 +100,13 @@ mod tests {
         assert_eq!(closest("outputs", &["in", "out"]), Some("out"));
         assert_eq!(closest("inputs", &["in", "out"]), Some("in"));
         assert_eq!(closest("pt", &["dp", "tp"]), Some("tp"));
+    }
+
+    #[test]
+    fn words_of_other_libraries_are_found() {
+        assert_eq!(closest("device_mesh", &["in", "mesh"]), Some("mesh"));
+        assert_eq!(closest("Mean", &["Sum", "Avg"]), Some("Avg"));
+        assert_eq!(closest("mean", &["x", "y"]), None);
     }
 
     #[test]

@@ -113,6 +113,14 @@ pub(crate) fn mentions_tensor(ty: &Type) -> bool {
     mentions(ty, is_tensor)
 }
 
+/// Whether a distributed tensor stands anywhere in `ty`.
+pub(crate) fn mentions_dtensor(ty: &Type) -> bool {
+    mentions(ty, |ty| match bare(ty) {
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "DTensor"),
+        _ => false,
+    })
+}
+
 /// Whether a struct over plain tensors stands anywhere in `ty`.
 pub(crate) fn mentions_struct(ty: &Type) -> bool {
     mentions(ty, is_struct)

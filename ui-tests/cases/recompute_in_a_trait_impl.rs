@@ -9,7 +9,7 @@ trait Forward {
 struct Layer;
 
 impl Forward for Layer {
-    #[local_map(out = [Shard(0)], recompute)]
+    #[local_map(out = [Shard(0)], recompute, dynamic)]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.relu()
     }

@@ -10,6 +10,8 @@ use crate::types::{self, Class};
 const CONTAINER: &str = "only `Tensor`, `&Tensor`, structs of them that derive `Distribute`, and `Option`, `Vec`, slices and arrays of these have \
      placements, write `_`";
 
+const DTENSOR: &str = "a body works on plain tensors, write `Tensor`: its callers hand over a `DTensor`";
+
 /// Notes mistakes about parameters; true when it is known which of them are distributed.
 pub(crate) fn check(region: &Region, errors: &mut Errors) -> bool {
     let before = errors.count();
@@ -18,7 +20,11 @@ pub(crate) fn check(region: &Region, errors: &mut Errors) -> bool {
         Some(Inputs::Unreadable) => return false,
         // After a wrong count nobody knows which entry was meant for which parameter.
         Some(Inputs::Each(entries)) if entries.items.len() != entry_count(region) => {
-            wrong_count(region, "in", entries, "write `_` for a parameter that is not distributed", errors);
+            let advice = match region.args.places.is_empty() {
+                true => "write `_` for a parameter that is not distributed",
+                false => "beside `#[place(..)]`, write `in` by name, as in `in = { x: [Shard(0)] }`",
+            };
+            wrong_count(region, "in", entries, advice, errors);
         }
         _ => region.parameters.iter().for_each(|parameter| fits(parameter, errors)),
     }
@@ -48,6 +54,7 @@ fn complaint(parameter: &Parameter, listed: bool) -> Option<String> {
         Class::Distributed => return None,
         Class::Other if !listed => return None,
         Class::Other if types::mentions_tensor(&parameter.written.ty) => CONTAINER,
+        Class::Other if types::mentions_dtensor(&parameter.written.ty) => DTENSOR,
         Class::Other => "only a `Tensor` has placements, write `_`",
         Class::Sequence => "take `&[Tensor]`",
         Class::RefOption => "take `Option<&Tensor>`",

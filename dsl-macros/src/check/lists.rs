@@ -1,7 +1,9 @@
 //! The placement lists themselves, and against each other.
 
-use crate::ast::{Args, Axes, List, Op, Placement};
+use super::outputs;
+use crate::ast::{Axes, List, Op, Placement};
 use crate::errors::{Errors, counted};
+use crate::model::Region;
 use proc_macro2::Span;
 
 const EMPTY: &str = "an empty list places nothing: write one placement per mesh axis, or `_`";
@@ -9,12 +11,14 @@ const EMPTY: &str = "an empty list places nothing: write one placement per mesh 
 const EMPTY_FIELD: &str = "an empty list places nothing: write one placement per mesh axis, or no";
 
 /// Notes mistakes in the lists of `in`, `out` and `grad`.
-pub(crate) fn check(args: &Args, errors: &mut Errors) {
+pub(crate) fn check(region: &Region, errors: &mut Errors) {
+    let args = region.args;
     let (inputs, grads) = (args.input_lists(), args.grad_lists());
     inputs.iter().for_each(|list| nothing_ragged(list, "an input brings its lengths along", errors));
     grads.iter().for_each(|list| nothing_ragged(list, "a gradient is as long as its parameter", errors));
     grads.iter().for_each(|list| is_a_sum(list, errors));
-    let values: Vec<&List> = inputs.into_iter().chain(args.output_lists()).collect();
+    let outputs = if outputs::is_for_another_count(region) { Vec::new() } else { args.output_lists() };
+    let values: Vec<&List> = inputs.into_iter().chain(outputs).collect();
     values.iter().for_each(|list| reductions_commute(list, errors));
     let lists: Vec<&List> = values.into_iter().chain(grads).collect();
     for list in lists.iter().filter(|list| is_empty(list)) {
@@ -43,7 +47,7 @@ pub(crate) fn fields(places: &[&List], grads: &[&List], errors: &mut Errors) {
 }
 
 fn is_empty(list: &List) -> bool {
-    list.placements.is_empty() && list.names.is_none()
+    list.placements.is_empty() && list.names.is_none() && list.rest.is_none()
 }
 
 fn nothing_ragged(list: &List, why: &str, errors: &mut Errors) {

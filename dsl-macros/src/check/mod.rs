@@ -23,7 +23,7 @@ pub(crate) fn all(region: &Region, errors: &mut Errors) {
     let inputs_are_sound = inputs::check(region, errors);
     grads::check(region, inputs_are_sound, errors);
     outputs::check(region, errors);
-    lists::check(region.args, errors);
+    lists::check(region, errors);
     if inputs_are_sound {
         axes::are_explained(region.args, errors);
     }

@@ -23,6 +23,12 @@ pub(crate) fn check(region: &Region, errors: &mut Errors) {
     }
 }
 
+/// Whether `out` is the list of one output where the function returns several: that was reported.
+pub(super) fn is_for_another_count(region: &Region) -> bool {
+    matches!(&region.args.outputs, Some(Outputs::One(_)))
+        && region.result.value().is_some_and(|value| value.elements.len() > 1)
+}
+
 fn too_many(region: &Region) -> String {
     format!(
         "`{}` returns {} values, but a region can return {}: return those that are placed alike as a `Vec<Tensor>`",
@@ -41,7 +47,7 @@ fn missing(region: &Region) -> String {
 
 fn one(region: &Region, list: &List, errors: &mut Errors) {
     let Some(value) = region.result.value() else {
-        return;
+        return alias_of_one(region, list, errors);
     };
     match value.elements.as_slice() {
         [ty] => can_be_labelled(ty, list.span, errors),
@@ -51,6 +57,15 @@ fn one(region: &Region, list: &List, errors: &mut Errors) {
             format!("{}: write one list per value, as in `[[Shard(0)], _]`", counts(region, many.len(), 1)),
         ),
         many => errors.at(list.span, format!("{}: write `_` for a plain value", counts(region, many.len(), 1))),
+    }
+}
+
+/// What an alias stands for is the compiler's to know, but a `DTensor` is none.
+fn alias_of_one(region: &Region, list: &List, errors: &mut Errors) {
+    if let Returned::Alias(ty) = &region.result
+        && types::mentions_dtensor(ty)
+    {
+        can_be_labelled(ty, list.span, errors);
     }
 }
 
@@ -146,6 +161,10 @@ fn can_be_labelled(ty: &Type, span: Span, errors: &mut Errors) {
             format!("an output of type `{shown}` is a tuple: write one entry per element, as in `([Shard(0)], _)`")
         }
         _ if types::mentions_tensor(ty) => return,
+        _ if types::mentions_dtensor(ty) => format!(
+            "an output of type `{shown}` cannot be labelled: a body works on plain tensors, write `Tensor`, of which its callers see \
+             a `DTensor`"
+        ),
         _ => format!("an output of type `{shown}` cannot be labelled: it shows no `Tensor`, write `_`"),
     };
     errors.at(span, message);
@@ -155,6 +174,15 @@ fn can_be_labelled(ty: &Type, span: Span, errors: &mut Errors) {
 pub(crate) fn mesh_is_known(region: &Region, errors: &mut Errors) {
     if !matches!(region.args.mesh, Mesh::Absent) || region.inputs().next().is_some() || region.layer.is_some() {
         return;
+    }
+    let dtensors = region.plain().filter(|plain| plain.entry.is_none());
+    if let Some(plain) = dtensors.into_iter().find(|plain| types::mentions_dtensor(&plain.written.ty)) {
+        let message = format!(
+            "parameter `{}` is a `DTensor`, but a body works on plain tensors: write `Tensor`, for which its callers hand over a \
+             `DTensor`",
+            plain.name()
+        );
+        return errors.under(&plain.written.ty, message);
     }
     let name = region.function.name();
     let (span, whose) = match first_label(region.args.outputs.as_ref()) {

@@ -101,6 +101,17 @@ fn can_run(region: &Region) -> bool {
         && sig.asyncness.is_none()
         && sig.constness.is_none()
         && sig.variadic.is_none()
+        && !returns_reference(region)
+}
+
+/// Whether a reference is to be labelled, which was reported.
+fn returns_reference(region: &Region) -> bool {
+    let elements = region.result.value().map_or(&[][..], |value| &value.elements);
+    let is_labelled = |at: usize| match &region.outputs {
+        Labels::Whole(label) => matches!(label, Label::Placed(_)),
+        Labels::Each(labels) => matches!(labels.get(at), Some(Label::Placed(_))),
+    };
+    elements.iter().enumerate().any(|(at, ty)| is_labelled(at) && matches!(types::bare(ty), syn::Type::Reference(_)))
 }
 
 fn statements(region: &Region, bindings: &Bindings, body: &Body) -> Group {

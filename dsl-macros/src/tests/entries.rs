@@ -130,7 +130,7 @@ fn placements_by_axis_name() {
                   per mesh axis";
     refused("axes = (dp, tp), out = [dp: Shard(0), tp: Shrad(1)]", ONE, "dp", braces);
     refused("axes = (dp, tp), out = _, in = [[Replicate, dp: Shard(0)]]", ONE, "dp", braces);
-    refused("axes = (tp), out = _, in = [[Shard(0), ..]]", ONE, ".", braces);
+    refused("axes = (tp), out = _, in = [[Shard(0), ..]]", ONE, "..", braces);
     let needs = "in braces every placement has the name of its axis, as in `{ dp: Shard(0) }`: brackets hold one placement per \
                  mesh axis, in order";
     refused("axes = (tp), out = { Shard(0) }", ONE, "Shard(0)", needs);
@@ -267,7 +267,7 @@ fn names_of_parameters() {
     refused(
         "in = { x: [Shard(0)], .. }, out = _",
         XW,
-        ".",
+        "..",
         "`..` is for axes: parameters that are not named here take any placements",
     );
     refused(

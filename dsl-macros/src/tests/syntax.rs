@@ -7,12 +7,7 @@ fn unknown_words() {
     refused("out = [Sharded(0)]", ONE, "Sharded", "unknown placement `Sharded`: did you mean `Shard`?");
     refused("out = [Blob]", ONE, "Blob", "unknown placement `Blob`: known are `Shard`, `Replicate` and `Partial`");
     refused("out = [Partial(sum)]", ONE, "sum", "unknown op `sum`: did you mean `Sum`?");
-    refused(
-        "out = [Partial(Mean)]",
-        ONE,
-        "Mean",
-        "unknown op `Mean`: known are `Sum`, `Avg`, `Max`, `Min`, `Prod`, `Any` and `All`",
-    );
+    refused("out = [Partial(Mean)]", ONE, "Mean", "unknown op `Mean`: did you mean `Avg`?");
     refused("out = _, reshrad", ONE, "reshrad", "unknown key `reshrad`: did you mean `reshard`?");
     refused(
         "out = _, zebra = 1",
@@ -30,7 +25,7 @@ fn unknown_words() {
         "out = _, 7",
         ONE,
         "7",
-        "expected one of `in`, `out`, `grad`, `axes`, `mesh`, `reshard`, `recompute`, `check`, `dynamic` and `crate`",
+        "expected one of `in`, `out`, `grad`, `axes`, `mesh`, `reshard`, `recompute`, `check`, `dynamic` or `crate`",
     );
 }
 
@@ -87,7 +82,7 @@ fn other_placements() {
         "`Replicate` takes no argument, as every rank holds the whole value: write it alone",
     );
     refused("out = [Partial()]", ONE, "()", "`Partial()` lacks its op: write `Partial(Sum)`, or `Partial` for short");
-    refused("out = [Partial(Sum, Max)]", ONE, "Max", "`Partial` takes one op");
+    refused("out = [Partial(Sum, Max)]", ONE, "Max", "`Partial` takes one op: one `Partial` per mesh axis");
     refused(
         "out = [Partial(0)]",
         ONE,
@@ -180,8 +175,8 @@ fn a_mesh_behind_an_entry() {
     refused("out = {dp: Shard(0)} on m, axes = (dp)", ONE, "on", map);
     refused("out = [{dp: Shard(0)} on m], axes = (dp)", ONE, "on", map);
     refused("out = [[Shard(0)] at m]", ONE, "at", "expected `,` before `at`");
-    refused("out = [Shard(0)] on m n", ONE, "n", "`on` takes an expression: unexpected token");
-    refused("out = [[Shard(0)] on m n]", ONE, "n", "`on` takes an expression: unexpected token");
+    refused("out = [Shard(0)] on m n", ONE, "n", "expected `,` before `n`");
+    refused("out = [[Shard(0)] on m n]", ONE, "n", "expected `,` before `n`");
 }
 
 #[test]
@@ -212,7 +207,7 @@ fn keys() {
     refused("out = _, grad", ONE, "grad", "`grad` needs a value, as in `grad = [[Replicate], _]`");
     refused("out = _, grad = [_], grad = [_]", ONE, "grad", "`grad` is given twice");
     refused("out = _, recompute = 1", ONE, "=", "`recompute` is a flag: write it alone, and a comma after it");
-    refused("out = _, mesh =", ONE, "mesh", "`mesh` needs a value, as in `mesh = &mesh`");
+    refused("out = _, mesh =", ONE, "mesh", "`mesh` needs a value, as in `mesh = mesh`");
     refused("out = _, crate = \"lm\"", ONE, "\"lm\"", "`crate` takes a path, as in `crate = my::local_map`");
     refused("out = _, check = true", ONE, "=", "`check` is a flag: write it alone, and a comma after it");
     refused("out = [Replicate] reshard", ONE, "reshard", "expected `,` before `reshard`");
@@ -224,5 +219,5 @@ fn keys() {
         "`out` is missing: say how the result of `f` is placed, as in `out = [Shard(0)]`, or `out = _`",
     );
     let (_, errors) = run("out = _, mesh = +", ONE);
-    assert!(errors[0].0.starts_with("`mesh` takes an expression: "), "{errors:?}");
+    assert!(errors[0].0.starts_with("`mesh` takes an expression"), "{errors:?}");
 }

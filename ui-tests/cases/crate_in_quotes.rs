@@ -1,0 +1,9 @@
+use candle_core::{Result, Tensor};
+use local_map::prelude::*;
+
+#[local_map(crate = "local_map", out = [Shard(0)])]
+fn f(x: &Tensor) -> Result<Tensor> {
+    x.relu()
+}
+
+fn main() {}

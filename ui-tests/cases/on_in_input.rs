@@ -1,0 +1,10 @@
+use candle_core::{Result, Tensor};
+use local_map::prelude::*;
+
+#[local_map(in = [[Shard(0)] on mesh, _], out = [Shard(0)])]
+fn f(x: &Tensor, mesh: &DeviceMesh) -> Result<Tensor> {
+    let _ = mesh;
+    x.relu()
+}
+
+fn main() {}

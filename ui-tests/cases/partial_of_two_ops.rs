@@ -1,0 +1,9 @@
+use candle_core::{Result, Tensor};
+use local_map::prelude::*;
+
+#[local_map(out = [Partial(Sum, Max)])]
+fn f(x: &Tensor) -> Result<Tensor> {
+    x.relu()
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use candle_core::{Result, Tensor};
+use local_map::prelude::*;
+
+#[local_map(out = [Shard(0)])]
+fn f(#[plaec(Shard(0))] x: &Tensor) -> Result<Tensor> {
+    x.relu()
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+use candle_core::{Result, Tensor};
+use local_map::prelude::*;
+
+#[local_map(in = [[Shard(0)]], out = [Shard(0)])]
+fn f(x: &Tensor) -> Result<Tensor> {
+    x.relu()
+}
+
+fn twice(x: &DTensor) -> Result<DTensor<(Shard<0>,)>> {
+    f(&f(x))
+}
+
+fn main() {}

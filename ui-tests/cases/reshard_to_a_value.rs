@@ -1,0 +1,14 @@
+use candle_core::{Result, Tensor};
+use local_map::prelude::*;
+
+#[local_map(in = [[Shard(0)]], out = [Shard(0)])]
+fn f(x: &Tensor) -> Result<Tensor> {
+    x.relu()
+}
+
+fn once(x: &DTensor) -> Result<()> {
+    f(x)?.reshard_to::<[Shard(0)]>()?;
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+#![deny(dead_code)]
+
+use candle_core::{Result, Tensor};
+use local_map::prelude::*;
+
+#[local_map(in = [[Shard(0)]], out = [Shard(0)])]
+fn never_called(x: &Tensor) -> Result<Tensor> {
+    x.relu()
+}
+
+fn main() {}

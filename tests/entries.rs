@@ -5,7 +5,7 @@ mod support;
 
 use candle_core::{Device, Result, Tensor, Var};
 use local_map::prelude::*;
-use support::{counting, elements, launched, on_ranks, patient};
+use support::{counting, elements, launched, on_ranks, patient, said};
 
 /// Megatron's pair, written once for every mesh that has an axis `tp`.
 #[local_map(
@@ -146,7 +146,7 @@ fn names_are_looked_up_in_axes_not_in_the_order_in_which_they_are_written() {
 
 /// The message with which `f` refuses a tensor on a mesh, on every rank, before anything is communicated.
 fn refusals(ranks: usize, program: impl Fn(local_map::World) -> Result<DTensor> + Sync) -> String {
-    let outcomes = patient(ranks).run(|world| local_map::Result::Ok(program(world).unwrap_err().to_string()));
+    let outcomes = patient(ranks).run(|world| local_map::Result::Ok(said(&program(world).unwrap_err())));
     let mut messages = outcomes.unwrap();
     messages.dedup();
     assert_eq!(messages.len(), 1, "{messages:?}");

@@ -12,7 +12,7 @@ use candle_core::{DType, Device, Tensor};
 use local_map::plan::Collective;
 use local_map::prelude::*;
 use local_map::{Error, Launch, Result};
-use support::{Failure, counting, elements, failure, launched, on_ranks, patient};
+use support::{Failure, counting, elements, failure, launched, on_ranks, patient, said};
 
 fn all(world: &World) -> Result<Communicator> {
     world.mesh([("dp", world.size())])?.communicator(&["dp"])
@@ -645,7 +645,7 @@ fn a_region_with_a_plain_result_is_an_error_outside_the_mesh() {
             "  mesh (dp=2)",
             "  call the function only on ranks of the mesh, or return distributed tensors only",
         ];
-        assert_eq!(error.to_string(), lines.join("\n"));
+        assert_eq!(said(&error), lines.join("\n"));
         assert!(matches!(error, Error::Absent(_)));
         Ok(())
     });

@@ -5,7 +5,7 @@ mod support;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 use local_map::prelude::*;
-use support::{launched, on_ranks};
+use support::{launched, on_ranks, said};
 
 fn vector(values: &[f64]) -> Tensor {
     Tensor::new(values, &Device::Cpu).unwrap()
@@ -414,7 +414,7 @@ fn a_rank_outside_the_mesh_gets_an_absent_result() {
 /// The message of what must fail, before any communication.
 fn refused(world: &World, result: local_map::Result<DTensor>, before: u64) -> String {
     assert_eq!(world.collectives(), before);
-    result.err().unwrap().to_string()
+    said(&result.err().unwrap())
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::ops::Range;
 use candle_core::{DType, Device, Result, Tensor};
 use local_map::prelude::*;
 use local_map::{Error, plan::Collective};
-use support::{counting, elements, failure, launched, on_ranks, patient};
+use support::{counting, elements, failure, launched, on_ranks, patient, said};
 
 const ALL: &[usize] = &[1, 2, 3, 4];
 
@@ -187,7 +187,7 @@ fn case_8_a_misplaced_input_is_an_error_before_any_communication() {
     let message = refused_on_rank_0(2, |world| {
         let mesh = world.mesh([("dp", 2)])?;
         let x = DTensor::shard(&counting(&[4]), &mesh, &[Shard(0)])?;
-        Ok(whole_and_rows(&x, &x).err().map(|e| e.to_string()))
+        Ok(whole_and_rows(&x, &x).err().map(|e| said(&e)))
     });
     let lines = [
         "whole_and_rows: argument `w` is not placed as `in` requires",
@@ -209,7 +209,7 @@ fn case_8_all_misplaced_inputs_are_listed_at_once() {
         let mesh = world.mesh([("dp", 2), ("tp", 2)])?;
         let x = DTensor::shard(&counting(&[4, 6]), &mesh, &[Shard(0), Shard(0)])?;
         let y = DTensor::shard(&counting(&[3]), &mesh, &[Replicate, Partial(Max)])?;
-        Ok(pair(&x, &y).err().map(|e| e.to_string()))
+        Ok(pair(&x, &y).err().map(|e| said(&e)))
     });
     let lines = [
         "pair: arguments `x`, `_y` are not placed as `in` requires",
@@ -226,7 +226,7 @@ fn case_8_an_entry_for_another_number_of_axes_is_an_error() {
     let message = refused_on_rank_0(2, |world| {
         let mesh = world.mesh([("dp", 2)])?;
         let x = DTensor::shard(&counting(&[4, 6]), &mesh, &[Replicate])?;
-        Ok(pair(&x, &x).err().map(|e| e.to_string()))
+        Ok(pair(&x, &x).err().map(|e| said(&e)))
     });
     assert!(message.contains("x: f32[4, 6] is (Replicate), "), "{message}");
     let required = "required (Replicate, Shard(1)), which speaks of 2 mesh axes, but the mesh has 1";
@@ -261,7 +261,7 @@ fn case_10_inputs_on_two_meshes_are_an_error_that_names_both() {
         let (rows, columns) = (world.mesh([("dp", 2)])?, world.mesh([("tp", 2)])?);
         let x = DTensor::shard(&counting(&[4]), &rows, &[Shard(0)])?;
         let y = DTensor::shard(&counting(&[4]), &columns, &[Shard(0)])?;
-        Ok(added(&x, &y).err().map(|e| e.to_string()))
+        Ok(added(&x, &y).err().map(|e| said(&e)))
     });
     let lines = [
         "added: the arguments live on different meshes",
@@ -295,7 +295,7 @@ fn case_11_a_mesh_in_another_order_is_never_a_silent_relabel() {
         let other = world.bind(Mesh::over(&[1, 0], [("dp", 2)])?)?;
         let x = DTensor::shard(&counting(&[4]), &mesh, &[Shard(0)])?;
         assert!(on_mesh(&x, &mesh).is_ok());
-        Ok(on_mesh(&x, &other).err().map(|e| e.to_string()))
+        Ok(on_mesh(&x, &other).err().map(|e| said(&e)))
     });
     let lines = [
         "on_mesh: the arguments live on different meshes",
@@ -335,7 +335,7 @@ fn case_12_a_dim_out_of_range_is_an_error_before_any_communication() {
     let message = refused_on_rank_0(2, |world| {
         let mesh = world.mesh([("dp", 2)])?;
         let x = DTensor::shard(&counting(&[4, 4]), &mesh, &[Shard(0)])?;
-        Ok(sixth_dim(&x).err().map(|e| e.to_string()))
+        Ok(sixth_dim(&x).err().map(|e| said(&e)))
     });
     let lines = [
         "sixth_dim: argument `x` is not placed as `in` requires",
@@ -463,7 +463,7 @@ fn claimed_with_noise_on(noisy: usize) -> Vec<Option<String>> {
         let mesh = world.mesh([("dp", 2), ("tp", 2)])?;
         let x = DTensor::shard(&counting(&[5]), &mesh, &[Shard(0), Replicate])?;
         let noise = if world.rank() == noisy { 0.5 } else { 0.0 };
-        Ok(claimed(&x, noise).err().map(|e| e.to_string()))
+        Ok(claimed(&x, noise).err().map(|e| said(&e)))
     })
 }
 
@@ -494,7 +494,7 @@ fn case_17_pieces_of_different_tensors_are_found_by_check_on_all_ranks() {
     let messages = launched(2, |world| {
         let mesh = world.mesh([("dp", 2)])?;
         let x = DTensor::from_local(counting(&[4]), &mesh, &[Replicate])?;
-        Ok(first_rows(&x, 2 + world.rank()).unwrap_err().to_string())
+        Ok(said(&first_rows(&x, 2 + world.rank()).unwrap_err()))
     });
     let lines = [
         "first_rows: the result: the ranks do not agree on the shape",
@@ -605,7 +605,7 @@ fn case_20_uneven_rows_do_not_flatten_without_ragged() {
     let messages = launched(2, |world| {
         let mesh = world.mesh([("dp", 2)])?;
         let x = DTensor::shard(&counting(&[5, 4]), &mesh, &[Shard(0)])?;
-        Ok(flat(&x).unwrap_err().to_string())
+        Ok(said(&flat(&x).unwrap_err()))
     });
     let expected = [(12, 3), (8, 2)].map(|(has, expected)| {
         format!(

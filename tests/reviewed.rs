@@ -9,7 +9,7 @@ use std::fmt;
 use candle_core::{DType, Device, Result, Tensor};
 use local_map::prelude::*;
 use local_map::{Error, Launch};
-use support::{counting, elements, failure, launched, on_ranks, patient};
+use support::{counting, elements, failure, launched, on_ranks, patient, said};
 
 fn typed(values: &[f64], dtype: DType) -> Tensor {
     Tensor::new(values, &Device::Cpu).unwrap().to_dtype(dtype).unwrap()
@@ -250,7 +250,7 @@ fn elements_of_lists_are_told_apart_in_messages() {
         let mesh = world.mesh([("dp", 1)])?;
         let x = |placement| DTensor::shard(&counting(&[4]), &mesh, &[placement]);
         let (good, bad) = (x(Shard(0))?, x(Replicate)?);
-        let message = list(&bad, vec![good.clone(), bad.clone(), bad.clone()]).unwrap_err().to_string();
+        let message = said(&list(&bad, vec![good.clone(), bad.clone(), bad.clone()]).unwrap_err());
         let lines = [
             "list: arguments `xs[1]`, `xs[2]` are not placed as `in` requires",
             "  mesh (dp=1)",
@@ -259,7 +259,7 @@ fn elements_of_lists_are_told_apart_in_messages() {
             "  add `reshard` to the attribute, or call xs[1].reshard(..) first",
         ];
         assert_eq!(message, lines.join("\n"));
-        let message = array([&good, &bad]).unwrap_err().to_string();
+        let message = said(&array([&good, &bad]).unwrap_err());
         assert!(message.starts_with("array: argument `xs[1]` is not placed"), "{message}");
         Ok(())
     });

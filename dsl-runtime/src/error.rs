@@ -1,13 +1,14 @@
 //! What can go wrong, said in four parts: what was being done, on which mesh, who offends, what to do.
 
 use std::fmt;
+use std::panic::Location;
 
 /// The result of every fallible operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failure of a distributed operation.
 ///
-/// Every variant prints as a message of up to four parts: what was being done and to what; the mesh; one line per
+/// Every variant prints as a message of up to four parts: what was being done and to what, and where; the mesh; one line per
 /// offender with what was expected and what was given; what to do about it. No tensor data is ever printed. The debug form
 /// is the same text, so that a program whose `main` returns the error shows it readably.
 #[derive(thiserror::Error)]
@@ -79,27 +80,41 @@ pub enum Error {
 impl Error {
     /// The same error with a message that begins by saying what was being done around it; candle's errors and those of a
     /// launch stay as they are.
-    pub(crate) fn within(self, doing: impl fmt::Display) -> Error {
-        let around = |mut report: Report| {
-            report.doing = format!("{doing}: {}", report.doing);
-            report
-        };
+    pub(crate) fn within(mut self, doing: impl fmt::Display) -> Error {
+        match &mut self {
+            Error::PeerFailed { doing: inner, .. } | Error::PeerReturned { doing: inner, .. } => {
+                *inner = format!("{doing}: {inner}");
+            }
+            other => {
+                if let Some(report) = other.report() {
+                    report.doing = format!("{doing}: {}", report.doing);
+                }
+            }
+        }
+        self
+    }
+
+    /// The same error with the author's line, unless it names one already. Errors about other ranks have the lines of all.
+    pub(crate) fn called_at(mut self, site: &'static Location<'static>) -> Error {
+        if !matches!(self, Error::Mismatch(_) | Error::TimedOut(_))
+            && let Some(report) = self.report()
+        {
+            report.site.get_or_insert(site);
+        }
+        self
+    }
+
+    fn report(&mut self) -> Option<&mut Report> {
         match self {
-            Error::Placement(report) => Error::Placement(around(report)),
-            Error::Mesh(report) => Error::Mesh(around(report)),
-            Error::Shape(report) => Error::Shape(around(report)),
-            Error::DType(report) => Error::DType(around(report)),
-            Error::Mismatch(report) => Error::Mismatch(around(report)),
-            Error::Unsupported(report) => Error::Unsupported(around(report)),
-            Error::Absent(report) => Error::Absent(around(report)),
-            Error::TimedOut(report) => Error::TimedOut(around(report)),
-            Error::PeerFailed { doing: inner, rank, cause } => {
-                Error::PeerFailed { doing: format!("{doing}: {inner}"), rank, cause }
-            }
-            Error::PeerReturned { doing: inner, rank } => {
-                Error::PeerReturned { doing: format!("{doing}: {inner}"), rank }
-            }
-            unchanged @ (Error::Rank { .. } | Error::Tensor(_)) => unchanged,
+            Error::Placement(report)
+            | Error::Mesh(report)
+            | Error::Shape(report)
+            | Error::DType(report)
+            | Error::Mismatch(report)
+            | Error::Unsupported(report)
+            | Error::Absent(report)
+            | Error::TimedOut(report) => Some(report),
+            Error::PeerFailed { .. } | Error::PeerReturned { .. } | Error::Rank { .. } | Error::Tensor(_) => None,
         }
     }
 }
@@ -114,6 +129,8 @@ impl fmt::Debug for Error {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     doing: String,
+    /// The author's line.
+    site: Option<&'static Location<'static>>,
     mesh: Option<String>,
     offenders: Vec<String>,
     advice: Option<String>,
@@ -150,6 +167,9 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.doing)?;
+        if let Some(site) = &self.site {
+            write!(f, "\n  called at {site}")?;
+        }
         if let Some(mesh) = &self.mesh {
             write!(f, "\n  {mesh}")?;
         }

@@ -1,6 +1,7 @@
 //! What holds around results on another mesh: recording, verification, refusals, layers, plain code.
 
 use super::*;
+use crate::support::said;
 
 #[test]
 fn without_recording_a_result_elsewhere_needs_no_gradient_on_any_rank() {
@@ -114,7 +115,7 @@ fn verification_compares_replicas_on_the_mesh_of_the_result_alone() {
         assert!(!common.is_absent() && y.is_absent() == (world.rank() < 2));
         let loss = y.backward()?;
         assert_gradient(&loss, &x, &Tensor::ones(5, DType::F64, &Device::Cpu)?);
-        let differs = own_and_common(&x, &mesh.at("tp", 0)?).err().map(|error| Error::from(error).to_string());
+        let differs = own_and_common(&x, &mesh.at("tp", 0)?).err().map(|error| said(&Error::from(error)));
         let expected = "own_and_common: result 0: it is labelled Replicate, but its replicas differ\n  \
                         mesh (dp=2; ranks 0, 2)\n  - axis `dp`: rank 0 and rank 2 hold different bits";
         match world.rank() {
@@ -154,7 +155,7 @@ fn a_mesh_that_is_not_within_the_regions_is_refused_on_every_rank() {
     let error = refusal(&[0, 1], &[3, 4]);
     assert!(matches!(error, Error::Mesh(_)), "{error}");
     assert_eq!(
-        error.to_string(),
+        said(&error),
         "never: result 2 cannot live on a mesh with ranks that do not run the region\n  mesh (dp=2, tp=2)\n  \
          - never: result 0: (Replicate, Shard(0)) speaks of 2 mesh axes, but mesh (n=2) has 1\n  \
          - never: result 2: it lives on mesh (n=2; ranks 3, 4), of which rank 4 is outside\n  \
@@ -167,7 +168,7 @@ fn an_entry_with_another_number_of_axes_than_its_mesh_is_refused_on_every_rank()
     let error = refusal(&[1, 0], &[2]);
     assert!(matches!(error, Error::Placement(_)), "{error}");
     assert_eq!(
-        error.to_string(),
+        said(&error),
         "never: result 0 cannot be placed on its mesh\n  mesh (dp=2, tp=2)\n  \
          - never: result 0: (Replicate, Shard(0)) speaks of 2 mesh axes, but mesh (n=2; ranks 1, 0) has 1\n  \
          write one placement per axis of the mesh that stands after `on`"

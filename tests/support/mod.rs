@@ -83,3 +83,11 @@ pub(crate) fn assert_near(given: &Tensor, expected: &Tensor, what: &str) {
         assert!((given - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{what}: {given} is not {expected}");
     }
 }
+
+/// The message of an error of a region, without the line that it was called at, which must be there.
+pub(crate) fn said(error: &impl std::fmt::Display) -> String {
+    let text = error.to_string();
+    let (site, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("  called at tests/"));
+    assert_eq!(site.len(), 1, "{text}");
+    rest.join("\n")
+}

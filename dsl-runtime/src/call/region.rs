@@ -205,6 +205,10 @@ impl<'a> RegionCall<'a> {
     /// No mesh, different meshes, a result on a mesh that is not within the region's, or inputs that are not placed as the
     /// attribute requires: all of them in one error.
     pub fn ready(&mut self) -> Result<()> {
+        self.prepare().map_err(|e| e.called_at(self.site))
+    }
+
+    fn prepare(&mut self) -> Result<()> {
         let mesh = inputs::common_mesh(self)?;
         elsewhere::check(self, &mesh)?;
         let misplaced = inputs::check(self, &mesh)?;
@@ -266,22 +270,23 @@ impl<'a> RegionCall<'a> {
     {
         let RegionCall { spec, site, mesh, elsewhere, inputs } = self;
         let unready = || Error::Mesh(Report::new(format!("{}: the call is not ready", spec.name)));
-        let mesh = mesh.ok_or_else(unready).map_err(R::lift)?;
+        let lift = |error: Error| R::lift(error.called_at(site));
+        let mesh = mesh.ok_or_else(unready).map_err(lift)?;
         let node = record::node(&mesh, &inputs, &elsewhere);
         let number = if spec.context { mesh.next_call() } else { 0 };
         let region = Running { spec, site, mesh, elsewhere, inputs: &inputs, node, number };
         let mut labels = Labels::new(&region);
         if region.mesh.coordinate().is_none() {
-            return O::absent(&mut labels).map_err(R::lift);
+            return O::absent(&mut labels).map_err(lift);
         }
-        let locals = region.locals().map_err(R::lift)?;
+        let locals = region.locals().map_err(lift)?;
         let (outcome, again) = body(&locals);
-        locals.sufficed(spec).map_err(R::lift)?;
+        locals.sufficed(spec).map_err(lift)?;
         let value = outcome.split().map_err(|e| located(e, || region.place(&locals)))?;
-        let out = O::label(value, &mut labels).map_err(R::lift)?;
-        record::record(&region, locals, std::mem::take(&mut labels.recorded), again).map_err(R::lift)?;
+        let out = O::label(value, &mut labels).map_err(lift)?;
+        record::record(&region, locals, std::mem::take(&mut labels.recorded), again).map_err(lift)?;
         if region.verifies() {
-            verify::verify_results(&region, &labels.done).map_err(R::lift)?;
+            verify::verify_results(&region, &labels.done).map_err(lift)?;
         }
         Ok(out)
     }

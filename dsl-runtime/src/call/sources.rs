@@ -130,8 +130,7 @@ impl<'a> Sources<'a> {
         site: &'static Location<'static>,
         label: impl FnOnce(Tensor) -> Result<DTensor>,
     ) -> Result<DTensor> {
-        self.check_meshes(mesh)?;
-        self.check_labels(mesh)?;
+        self.check_meshes(mesh).and_then(|()| self.check_labels(mesh)).map_err(|e| e.called_at(site))?;
         let edges: Vec<Option<Edge>> = self.tensors.iter().map(|source| source.edge().cloned()).collect();
         if edges.iter().all(Option::is_none) || !is_recording() {
             return label(local);

@@ -256,7 +256,10 @@ fn wrong_entry(piece: &[TokenTree], key: &str) -> Error {
         (_, Some(Delimiter::Parenthesis)) => TUPLE.into(),
         (TokenTree::Ident(name), _) if is_placement(name) => bare_placement(piece, key),
         (first, _) if is_punct(first, '.') => {
-            format!("`..` stands for mesh axes, as in `{{ dp: Shard(0), .. }}`: `{key}` has one entry per {}", listed_by(key))
+            format!(
+                "`..` stands for mesh axes, as in `{{ dp: Shard(0), .. }}`: `{key}` has one entry per {}",
+                listed_by(key)
+            )
         }
         _ => format!("expected an entry of `{key}`: `_`, or a list of placements such as `[Shard(0)]`"),
     };

@@ -30,7 +30,9 @@ pub(crate) fn parameter(region: &Region, parameter: &Parameter, krate: &TokenStr
     let bounds = if is_dynamic(region) { None } else { bounds(region, parameter, krate) };
     // The `impl` on the type: where a trait's method has no such parameter, the compiler says so there.
     let here = within(ty.span());
-    bounds.and_then(|bounds| lone(ty, krate, &quote_spanned!(here=> <impl #bounds +>))).unwrap_or_else(|| types::distributed(ty, krate))
+    bounds
+        .and_then(|bounds| lone(ty, krate, &quote_spanned!(here=> <impl #bounds +>)))
+        .unwrap_or_else(|| types::distributed(ty, krate))
 }
 
 /// Whether all placements are checked at run time only. A result that captures precisely, `impl Trait + use<..>`, would have to name the

@@ -6,10 +6,10 @@ use crate::tokens::visible;
 use crate::{axes, entry, placement, suggest};
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::quote;
-use syn::{LitStr, Token};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
+use syn::{LitStr, Token};
 
 const KEYS: [&str; 10] = ["in", "out", "grad", "axes", "mesh", "reshard", "recompute", "check", "dynamic", "crate"];
 /// Keys that take a value, so that a misspelt one can be read as what it was meant to be.
@@ -127,7 +127,10 @@ impl Reader<'_, '_> {
             return Vec::new();
         }
         // The first token is the value's, even where it looks like a key.
-        let mut value = self.list_on_mesh().or_else(|| self.input.parse::<TokenTree>().ok().map(TokenStream::from)).unwrap_or_default();
+        let mut value = self
+            .list_on_mesh()
+            .or_else(|| self.input.parse::<TokenTree>().ok().map(TokenStream::from))
+            .unwrap_or_default();
         while let Some(tree) = self.next_tree() {
             value.extend([tree]);
         }
@@ -180,7 +183,8 @@ impl Reader<'_, '_> {
                 Mesh::Given(Box::new(expr))
             }
             Err(_) => {
-                self.errors.at(self.input.span(), "`mesh` takes an expression of type `DeviceMesh`, as in `mesh = mesh`");
+                self.errors
+                    .at(self.input.span(), "`mesh` takes an expression of type `DeviceMesh`, as in `mesh = mesh`");
                 Mesh::Unreadable
             }
         }

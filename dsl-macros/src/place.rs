@@ -13,7 +13,8 @@ const BRACKETS: &str = "the parentheses are the list: write the placements alone
 const CONTEXT: &str = "the context has no placements, as the wrapper supplies it: remove `#[place(..)]`";
 
 const RECEIVER: &str = "`self` takes no entry: remove `#[place(..)]`";
-const GRADIENT: &str = "`#[grad(..)]` is for the fields of structs: of a parameter, write `grad = [..]` in the attribute";
+const GRADIENT: &str =
+    "`#[grad(..)]` is for the fields of structs: of a parameter, write `grad = [..]` in the attribute";
 
 /// Whether the attribute of a parameter is an entry, or was meant to be one and was reported.
 pub(crate) fn is_entry(attr: &Attribute) -> bool {

@@ -167,7 +167,9 @@ fn partial(name: &Ident, rest: &[TokenTree], errors: &mut Errors) -> Result<Plac
     match pieces(group, errors).as_slice() {
         [] => Err(Error::new(group.span(), "`Partial()` lacks its op: write `Partial(Sum)`, or `Partial` for short")),
         [piece] => op(piece),
-        [_, second, ..] => Err(Error::new_spanned(joined(second), "`Partial` takes one op: one `Partial` per mesh axis")),
+        [_, second, ..] => {
+            Err(Error::new_spanned(joined(second), "`Partial` takes one op: one `Partial` per mesh axis"))
+        }
     }
 }
 
@@ -224,7 +226,9 @@ fn dim(piece: &[TokenTree]) -> Result<i64> {
     match piece {
         [TokenTree::Literal(literal)] => integer("", literal),
         [minus, TokenTree::Literal(literal)] if is_punct(minus, '-') => integer("-", literal),
-        [TokenTree::Literal(_), next @ TokenTree::Ident(_), ..] => nothing_after(std::slice::from_ref(next)).map(|()| 0),
+        [TokenTree::Literal(_), next @ TokenTree::Ident(_), ..] => {
+            nothing_after(std::slice::from_ref(next)).map(|()| 0)
+        }
         [word] if is_word(word, "ragged") => {
             Err(Error::new(word.span(), "`ragged` comes after the dim: `Shard(0, ragged)`"))
         }

@@ -29,7 +29,11 @@ const ELSEWHERE: [(&str, &str); 12] = [
 pub(crate) fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = word.trim_start_matches("r#").to_lowercase();
     let elsewhere = ELSEWHERE.iter().filter(|(other, _)| *other == word).map(|(_, ours)| *ours);
-    elsewhere.filter_map(|ours| known.iter().find(|known| **known == ours)).copied().next().or_else(|| spelt(&word, known))
+    elsewhere
+        .filter_map(|ours| known.iter().find(|known| **known == ours))
+        .copied()
+        .next()
+        .or_else(|| spelt(&word, known))
 }
 
 /// The one of `known` that is spelt most like `word`.

@@ -45,17 +45,17 @@ trait Layer {
     }
 }
 
-struct Plus<const BY: i64>;
+struct Plus<const BY: i32>;
 
-impl<const BY: i64> Plus<BY> {
+impl<const BY: i32> Plus<BY> {
     const ZERO: f64 = 0.0;
 }
 
-impl<const BY: i64> Layer for Plus<BY> {
+impl<const BY: i32> Layer for Plus<BY> {
     #[local_map(in = [[Shard(0)]], out = [Shard(0)], dynamic)]
     #[inline]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        x.affine(1.0, BY as f64 + Self::ZERO)
+        x.affine(1.0, f64::from(BY) + Self::ZERO)
     }
 }
 
@@ -117,7 +117,7 @@ macro_rules! region_of {
 region_of! {
     /// Adds a vector.
     #[inline]
-    pub(super) fn moved(x: &Tensor = [Shard(0)], by: &Tensor = [Replicate], times: f64 = _) -> Result<Tensor>, [Shard(0)], reshard check => {
+    pub fn moved(x: &Tensor = [Shard(0)], by: &Tensor = [Replicate], times: f64 = _) -> Result<Tensor>, [Shard(0)], reshard check => {
         x.broadcast_add(&(by * times)?)
     }
 }
@@ -144,7 +144,7 @@ fn whole_functions_from_macro_rules() {
 
 #[local_map(in = [[Shard(0)], _], out = [Shard(0)])]
 #[track_caller]
-fn labelled_blocks(x: &Tensor, way: usize) -> Result<Tensor> {
+fn labelled_blocks(x: &Tensor, way: i32) -> Result<Tensor> {
     let by = 'found: {
         for at in 0.. {
             if at == way {
@@ -153,7 +153,7 @@ fn labelled_blocks(x: &Tensor, way: usize) -> Result<Tensor> {
         }
         return x.zeros_like();
     };
-    x * by as f64
+    x * f64::from(by)
 }
 
 #[local_map(in = [[Shard(0)], _], out = [Shard(0)])]
@@ -175,7 +175,7 @@ fn capturing(x: &Tensor, times: usize) -> Result<Tensor> {
         once(&x)
     };
     let x = (0..times).try_fold(x.clone(), |x, _| step(x))?;
-    x * calls as f64
+    x * f64::from(calls)
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn bodies() {
     let values = on_two(|mesh| {
         let x = rows(&mesh, 2)?;
         let results = [labelled_blocks(&x, 3)?, shadowing(&x, 2.0)?, capturing(&x, 2)?];
-        results.iter().map(|result| all(result)).collect::<Result<Vec<_>>>()
+        results.iter().map(all).collect::<Result<Vec<_>>>()
     });
     assert_eq!(values, [[0.0, 3.0], [1.0, 3.0], [4.0, 6.0]]);
 }
@@ -196,7 +196,7 @@ fn repeated(x: &DTensor, times: usize) -> Result<DTensor> {
     }
     match times {
         0 => Ok(x.clone()),
-        times => repeated(&once(x)?, times - 1),
+        times => repeated(&once(x)?.erase(), times - 1),
     }
 }
 
@@ -252,8 +252,8 @@ fn aliases_with_defaults_iterators_and_temporaries() {
 
 #[local_map(in = [[Shard(0)], [Shard(0)]], out = [Shard(0)])]
 fn with_context(r#in: &Tensor, ctx: &Region, r#out: Tensor) -> Result<Tensor> {
-    let rank = ctx.rank();
-    (r#in + r#out)?.affine(1.0, rank as f64)
+    let is_second = ctx.coordinate("dp")? == 1;
+    (r#in + r#out)?.affine(1.0, f64::from(is_second))
 }
 
 #[test]

@@ -24,7 +24,8 @@ pub(crate) fn check(region: &Region, errors: &mut Errors) {
 
 /// Whether `out` is the list of one output where the function returns several: that was reported.
 pub(super) fn is_for_another_count(region: &Region) -> bool {
-    matches!(&region.args.outputs, Some(Outputs::One(_))) && region.result.value().is_some_and(|value| value.elements.len() > 1)
+    matches!(&region.args.outputs, Some(Outputs::One(_)))
+        && region.result.value().is_some_and(|value| value.elements.len() > 1)
 }
 
 fn too_many(region: &Region) -> String {

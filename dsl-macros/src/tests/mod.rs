@@ -6,7 +6,6 @@ mod expansion;
 mod fuzz;
 mod gradients;
 mod layers;
-mod probe;
 mod recovery;
 mod rules;
 mod snapshots;

@@ -7,12 +7,7 @@ fn unknown_words() {
     refused("out = [Sharded(0)]", ONE, "Sharded", "unknown placement `Sharded`: did you mean `Shard`?");
     refused("out = [Blob]", ONE, "Blob", "unknown placement `Blob`: known are `Shard`, `Replicate` and `Partial`");
     refused("out = [Partial(sum)]", ONE, "sum", "unknown op `sum`: did you mean `Sum`?");
-    refused(
-        "out = [Partial(Mean)]",
-        ONE,
-        "Mean",
-        "unknown op `Mean`: did you mean `Avg`?",
-    );
+    refused("out = [Partial(Mean)]", ONE, "Mean", "unknown op `Mean`: did you mean `Avg`?");
     refused("out = _, reshrad", ONE, "reshrad", "unknown key `reshrad`: did you mean `reshard`?");
     refused(
         "out = _, zebra = 1",
@@ -240,4 +235,12 @@ fn keys() {
     );
     let (_, errors) = run("out = _, mesh = +", ONE);
     assert!(errors[0].0.starts_with("`mesh` takes an expression"), "{errors:?}");
+}
+
+#[test]
+fn commas_forgotten_before_keys() {
+    let (_, errors) = run("in = [[Shard(0)]] out = [Shard(0)] reshard", ONE);
+    let expected = ["out", "reshard"].map(|key| (format!("expected `,` before `{key}`"), key.to_owned()));
+    assert_eq!(errors, expected);
+    assert_eq!(run("out = _, mesh = check, in = [_]", ONE).1, [], "a variable may have a key's name");
 }

@@ -116,6 +116,7 @@ macro_rules! region_of {
 
 region_of! {
     /// Adds a vector.
+    #[allow(unreachable_pub, reason = "a visibility comes through the macro")]
     #[inline]
     pub fn moved(x: &Tensor = [Shard(0)], by: &Tensor = [Replicate], times: f64 = _) -> Result<Tensor>, [Shard(0)], reshard check => {
         x.broadcast_add(&(by * times)?)

@@ -45,17 +45,17 @@ trait Layer {
     }
 }
 
-struct Plus<const BY: i64>;
+struct Plus<const BY: i32>;
 
-impl<const BY: i64> Plus<BY> {
+impl<const BY: i32> Plus<BY> {
     const ZERO: f64 = 0.0;
 }
 
-impl<const BY: i64> Layer for Plus<BY> {
+impl<const BY: i32> Layer for Plus<BY> {
     #[local_map(in = [[Shard(0)]], out = [Shard(0)], dynamic)]
     #[inline]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        x.affine(1.0, BY as f64 + Self::ZERO)
+        x.affine(1.0, f64::from(BY) + Self::ZERO)
     }
 }
 
@@ -116,8 +116,9 @@ macro_rules! region_of {
 
 region_of! {
     /// Adds a vector.
+    #[allow(unreachable_pub, reason = "a visibility comes through the macro")]
     #[inline]
-    pub(super) fn moved(x: &Tensor = [Shard(0)], by: &Tensor = [Replicate], times: f64 = _) -> Result<Tensor>, [Shard(0)], reshard check => {
+    pub fn moved(x: &Tensor = [Shard(0)], by: &Tensor = [Replicate], times: f64 = _) -> Result<Tensor>, [Shard(0)], reshard check => {
         x.broadcast_add(&(by * times)?)
     }
 }
@@ -144,7 +145,7 @@ fn whole_functions_from_macro_rules() {
 
 #[local_map(in = [[Shard(0)], _], out = [Shard(0)])]
 #[track_caller]
-fn labelled_blocks(x: &Tensor, way: usize) -> Result<Tensor> {
+fn labelled_blocks(x: &Tensor, way: i32) -> Result<Tensor> {
     let by = 'found: {
         for at in 0.. {
             if at == way {
@@ -153,7 +154,7 @@ fn labelled_blocks(x: &Tensor, way: usize) -> Result<Tensor> {
         }
         return x.zeros_like();
     };
-    x * by as f64
+    x * f64::from(by)
 }
 
 #[local_map(in = [[Shard(0)], _], out = [Shard(0)])]

@@ -330,3 +330,14 @@ fn misuse_on_parameters() {
         "parameter `n` of type `f32` cannot be distributed: only a `Tensor` has placements, write `_`",
     );
 }
+
+#[test]
+fn rest_that_is_wrong_is_reported_once() {
+    let none = "`..` in `out` places the other axes as the arguments whose entry has `..`, but none has: write `..` in an entry of \
+                `in`, too";
+    refused("in = [[Replicate]], out = {..}", ONE, ".", none);
+    let braces = "placements by axis name, and `..`, stand in braces, as in `{ dp: Shard(0), .. }`: brackets hold one placement \
+                  per mesh axis";
+    refused("in = [[..]], out = [Shard(0)]", ONE, "..", braces);
+    refused("in = [[..]], out = {..}", ONE, "..", braces);
+}

@@ -221,3 +221,11 @@ fn keys() {
     let (_, errors) = run("out = _, mesh = +", ONE);
     assert!(errors[0].0.starts_with("`mesh` takes an expression"), "{errors:?}");
 }
+
+#[test]
+fn commas_forgotten_before_keys() {
+    let (_, errors) = run("in = [[Shard(0)]] out = [Shard(0)] reshard", ONE);
+    let expected = ["out", "reshard"].map(|key| (format!("expected `,` before `{key}`"), key.to_owned()));
+    assert_eq!(errors, expected);
+    assert_eq!(run("out = _, mesh = check, in = [_]", ONE).1, [], "a variable may have a key's name");
+}

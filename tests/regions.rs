@@ -98,9 +98,9 @@ fn case_4_without_any_distributed_tensor_the_error_names_mesh() {
         )
     };
     let error = first_of(Vec::new()).unwrap_err();
-    assert_eq!(error.to_string(), expected("first_of"));
+    assert_eq!(said(&error), expected("first_of"));
     assert!(matches!(Error::from(error), Error::Mesh(_)));
-    assert_eq!(or_nothing(None).unwrap_err().to_string(), expected("or_nothing"));
+    assert_eq!(said(&or_nothing(None).unwrap_err()), expected("or_nothing"));
 }
 
 #[local_map(in = [[Replicate], [Replicate]], out = [[Replicate], _])]
@@ -664,7 +664,7 @@ fn case_21_eight_and_seven_rows_leave_the_result_undecided_on_all_ranks() {
                  - dim 0: the inputs along these axes have different lengths, not all even\n  \
                  write `Shard(0, ragged)` in `out`: the ranks then exchange their lengths"
             );
-            assert_eq!(first(x, y).unwrap_err().to_string(), expected);
+            assert_eq!(said(&first(x, y).unwrap_err()), expected);
         }
         Ok(())
     });

@@ -92,6 +92,7 @@ impl<'a> Sources<'a> {
     pub fn from_local(&self, local: Tensor, mesh: &DeviceMesh, placements: &[Placement]) -> Result<DTensor> {
         let site = Location::caller();
         self.recorded(local, mesh, placements, site, |local| DTensor::from_local(local, mesh, placements))
+            .map_err(|e| e.called_at(site))
     }
 
     /// As [`DTensor::from_local_of`], with gradients for the sources: the pieces follow the ceil-chunk rule.
@@ -108,6 +109,7 @@ impl<'a> Sources<'a> {
     ) -> Result<DTensor> {
         let site = Location::caller();
         self.recorded(local, mesh, placements, site, |local| DTensor::from_local_of(local, mesh, placements, shape))
+            .map_err(|e| e.called_at(site))
     }
 
     /// As [`DTensor::from_local_ragged`], with gradients for the sources: the ranks exchange the lengths of their pieces.
@@ -118,6 +120,7 @@ impl<'a> Sources<'a> {
     pub fn from_local_ragged(&self, local: Tensor, mesh: &DeviceMesh, placements: &[Placement]) -> Result<DTensor> {
         let site = Location::caller();
         self.recorded(local, mesh, placements, site, |local| DTensor::from_local_ragged(local, mesh, placements))
+            .map_err(|e| e.called_at(site))
     }
 
     /// Labels the local tensor; a node of the tape if a source needs a gradient. The same decision on every rank of the mesh, and on
@@ -130,7 +133,8 @@ impl<'a> Sources<'a> {
         site: &'static Location<'static>,
         label: impl FnOnce(Tensor) -> Result<DTensor>,
     ) -> Result<DTensor> {
-        self.check_meshes(mesh).and_then(|()| self.check_labels(mesh)).map_err(|e| e.called_at(site))?;
+        self.check_meshes(mesh)?;
+        self.check_labels(mesh)?;
         let edges: Vec<Option<Edge>> = self.tensors.iter().map(|source| source.edge().cloned()).collect();
         if edges.iter().all(Option::is_none) || !is_recording() {
             return label(local);

@@ -161,6 +161,7 @@
 //! | a collection, or a variable that is assigned in a loop | [`y.erase()`](DTensor::erase), or `y.into()`, which give a `DTensor` |
 //! | a function that takes `&DTensor` | `let y = f(&x)?; show(&y)`, as a reference to a known layout becomes one to an unknown; or `show(f(&x)?.as_dyn())` |
 //! | a function for all layouts | `fn show<L>(x: &DTensor<L>)`, with [`x.as_dyn()`](DTensor::as_dyn) inside, or `x: impl AsRef<DTensor>` |
+//! | `x + y.reshard_to()?`, of which the compiler cannot tell the layout | it: `y.reshard_to::<(Replicate,)>()?`; an alias is of the tuple, `type Whole = (Replicate,)` |
 //! | a trait's method, `dyn Layer`, a function pointer | the flag `dynamic`: the signature then has `DTensor` alone |
 //!
 //! Layouts have up to four axes. Dims from the end and ragged ones, `Shard(-1)` and `Shard(0, ragged)`, are `Dyn` on their axis; tensors
@@ -178,6 +179,8 @@
 //!     Ok(x.reshard(&[Replicate])?.to_local()?)
 //! }
 //! ```
+//!
+//! Iterators convert nothing: collect results in the kind that their items have, `collect::<local_map::Result<Vec<_>>>()?`.
 //!
 //! A closure given to [`launch`] needs its type, `|world| -> Result<T> { .. }`: `launch` takes any error, and `?` converts to
 //! any, so the compiler could not tell which is meant. A named function has its type anyway: `launch(2, program)`.

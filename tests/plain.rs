@@ -252,6 +252,21 @@ fn a_partial_tensor_through_plain_code_is_the_identity_and_not_doubled() {
 }
 
 #[test]
+fn a_loss_of_plain_code_that_names_no_sources_is_told_of_them() {
+    on_ranks(&[2], |world| {
+        let mesh = world.mesh([("dp", 2)])?;
+        let x = DTensor::shard(&vector(&[1.0, 2.0, 3.0]), &mesh, &[Shard(0)])?.requires_grad()?;
+        let energy = x.to_local()?.sqr()?.sum_all()?;
+        let error = DTensor::from_local(energy, &mesh, &[Partial(Sum)])?.backward().err().unwrap().to_string();
+        assert!(
+            error.ends_with("where plain code computed it from local pieces, name their tensors in `Sources`"),
+            "{error}"
+        );
+        Ok(())
+    });
+}
+
+#[test]
 fn plain_code_follows_a_region_and_is_followed_by_one() {
     #[local_map(in = [[Shard(0)]], out = [Shard(0)])]
     fn square(x: &Tensor) -> Result<Tensor> {

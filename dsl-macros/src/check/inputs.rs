@@ -10,6 +10,9 @@ use crate::types::{self, Class};
 const CONTAINER: &str = "only `Tensor`, `&Tensor`, structs of them that derive `Distribute`, and `Option`, `Vec`, slices and arrays of these have \
      placements, write `_`";
 
+/// What to write for a tuple that cannot be taken apart.
+pub(crate) const OWN_TUPLE: &str = "take the tuple itself, of tensors or of references to them, `(Tensor, &Tensor)`";
+
 const DTENSOR: &str = "a body works on plain tensors, write `Tensor`: its callers hand over a `DTensor`";
 
 /// Notes mistakes about parameters; true when it is known which of them are distributed.
@@ -60,7 +63,7 @@ fn complaint(parameter: &Parameter, listed: bool) -> Option<String> {
         Class::RefOption => "take `Option<&Tensor>`",
         Class::Mutable => "a body must not write its inputs, take `&Tensor` and return the new value",
         Class::Structs => "a struct of tensors is taken as `S`, `&S`, `Option<&S>`, `&[S]` or `Vec<S>`",
-        Class::Tuple => "take the tuple itself, of tensors or of references to them, `(Tensor, &Tensor)`",
+        Class::Tuple => OWN_TUPLE,
     };
     Some(format!("parameter `{name}` of type `{ty}` cannot be distributed: {advice}"))
 }

@@ -13,6 +13,7 @@ use crate::ast::{Entries, Entry, List};
 use crate::axes;
 use crate::errors::{Errors, counted, listed};
 use crate::model::{Parameter, Region};
+pub(crate) use inputs::OWN_TUPLE;
 
 /// Notes all that is wrong with `region`.
 pub(crate) fn all(region: &Region, errors: &mut Errors) {

@@ -111,7 +111,15 @@ pub(super) fn contained(ty: &Type) -> &Type {
 
 /// Whether values of the type are surely not taken apart.
 pub(super) fn is_misfit(ty: &Type) -> bool {
-    !matches!(ty, Type::Path(_) | Type::Macro(_) | Type::Verbatim(_))
+    // Only names that no layer would have: a `Cell` may well be one.
+    const CONTAINERS: [&str; 9] = ["Arc", "BTreeMap", "Box", "HashMap", "Mutex", "Rc", "RefCell", "RwLock", "VecDeque"];
+    match ty {
+        Type::Path(path) => {
+            CONTAINERS.iter().any(|name| path.path.segments.last().is_some_and(|last| last.ident == name))
+        }
+        Type::Macro(_) | Type::Verbatim(_) => false,
+        _ => true,
+    }
 }
 
 /// Where errors about the field's type belong.

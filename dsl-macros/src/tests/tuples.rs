@@ -84,6 +84,13 @@ fn misuse_of_tuples() {
         "parameter `x` of type `&Tensor` is no tuple: write its placements, as in `[Shard(0)]`, or `_`",
     );
     refused(
+        "out = [Shard(0)], in = [([Shard(0)], _)]",
+        "fn f(pair: &(Tensor, u8)) -> Tensor {}",
+        "([Shard(0)], _)",
+        "parameter `pair` of type `&(Tensor, u8)` cannot be distributed: take the tuple itself, of tensors or of references \
+         to them, `(Tensor, &Tensor)`",
+    );
+    refused(
         "out = [([Shard(0)], _)]",
         "fn f(x: &Tensor) -> Tensor {}",
         "([Shard(0)], _)",

@@ -18,6 +18,7 @@ pub(crate) use join::{Tuple, join};
 
 use crate::ast::{Args, Entries, Entry, Inputs};
 use crate::binding;
+use crate::check;
 use crate::errors::{Errors, counted};
 use crate::function::{Function, compact, parameter_name, plain_name, simple_name};
 use crate::types;
@@ -52,18 +53,24 @@ pub(crate) fn take_apart(args: &mut Args, function: &mut Function, errors: &mut 
                 replace(args, function, (position, at), &parameter, ty, errors)
             }
             (_, Some(Entry::Tuple(entries))) => {
-                let message = format!(
-                    "parameter `{}` of type `{}` is no tuple: write its placements, as in `[Shard(0)]`, or `_`",
-                    parameter_name(&parameter.pat),
-                    compact(&parameter.ty)
-                );
                 let span = entries.span;
-                errors.at(span, message);
+                errors.at(span, no_tuple(&parameter));
                 put(args, position, at, &parameter.pat, Entry::Unreadable(span));
                 1
             }
             _ => 1,
         };
+    }
+}
+
+/// What to write for a parameter that has one entry per element, but cannot be taken apart.
+fn no_tuple(parameter: &PatType) -> String {
+    let (name, ty) = (parameter_name(&parameter.pat), compact(&parameter.ty));
+    match types::bare(&parameter.ty) {
+        Type::Reference(lent) if matches!(types::bare(&lent.elem), Type::Tuple(_)) => {
+            format!("parameter `{name}` of type `{ty}` cannot be distributed: {}", check::OWN_TUPLE)
+        }
+        _ => format!("parameter `{name}` of type `{ty}` is no tuple: write its placements, as in `[Shard(0)]`, or `_`"),
     }
 }
 

@@ -30,7 +30,8 @@ impl DTensor {
         let Some(edge) = self.edge().filter(|_| self.needs_grad()) else {
             return Err(Error::Unsupported(
                 Report::new(format!("backward of {self}: nothing that it was computed from needs a gradient")).advice(
-                    "make parameters with `Param::new`, or call `requires_grad` on an input, before the forward pass",
+                    "make parameters with `Param::new`, or call `requires_grad` on an input, before the forward pass; where plain \
+                     code computed it from local pieces, name their tensors in `Sources`",
                 ),
             ));
         };

@@ -188,8 +188,7 @@ fn a_step_of_sgd_changes_the_parameters_as_on_one_device() {
         let x = DTensor::from_local(input(), &mesh, &[Replicate])?;
         let gradients = energy(&model.forward(&x)?)?.backward()?;
         let parameters: Vec<&DTensor> = model.parameters().into_iter().map(|(_, parameter)| parameter).collect();
-        let vars_here = parameters.iter().map(|parameter| parameter.var()).collect::<local_map::Result<_>>()?;
-        let mut optimizer = SGD::new(vars_here, 0.01)?;
+        let mut optimizer = SGD::new(model.variables()?, 0.01)?;
         optimizer.step(&gradients.to_store(parameters.iter().copied())?)?;
         for (at, parameter) in parameters.into_iter().enumerate() {
             assert_near(&parameter.full()?, vars[at].as_tensor(), PARAMETERS[at].0);

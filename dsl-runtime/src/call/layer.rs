@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::ops::Range;
 use std::rc::Rc;
 
-use candle_core::Tensor;
+use candle_core::{Tensor, Var};
 use smallvec::SmallVec;
 
 use super::path::Path;
@@ -47,6 +47,15 @@ pub trait Distribute {
             }
         });
         all
+    }
+
+    /// This rank's pieces of the [`parameters`](Distribute::parameters), in the same order, for candle's optimizers:
+    /// `AdamW::new(model.variables()?, settings)?`, and then `optimizer.step(&gradients.to_store(..)?)?`.
+    ///
+    /// # Errors
+    /// This rank is outside the mesh.
+    fn variables(&self) -> Result<Vec<Var>> {
+        self.parameters().into_iter().map(|(_, parameter)| parameter.var()).collect()
     }
 }
 

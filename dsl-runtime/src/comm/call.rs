@@ -92,7 +92,8 @@ pub(super) fn check_agreement<'a>(calls: impl Iterator<Item = (usize, &'a Call)>
     let (what, advice) = if only_shapes {
         (
             "the ranks of a group give different shapes for one operation",
-            "a tensor of uneven pieces is made by `DTensor::from_local_ragged`, or by a region with `ragged` in its `out`",
+            "a tensor of uneven pieces is made by `DTensor::from_local_ragged`, or by a region with `ragged` in its `out`; within a \
+             body, call `all_gather_varying`",
         )
     } else {
         (

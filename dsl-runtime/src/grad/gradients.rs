@@ -31,6 +31,13 @@ pub(super) struct Gradient {
     pub(super) value: DTensor,
 }
 
+/// How many there are, without any data.
+impl std::fmt::Debug for Gradients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gradients(of {} leaves)", self.of_leaves.len())
+    }
+}
+
 impl Gradients {
     pub(super) fn insert(&mut self, leaf: u64, spec: Arc<Spec>, value: DTensor) {
         self.of_leaves.insert(leaf, Gradient { spec, value });

@@ -255,7 +255,7 @@ fn assert_named(told: &[(u32, String)], first: &str, second: &str) {
     let (headline, advice) = if without_shape(first) == without_shape(second) {
         (
             "the ranks of a group give different shapes for one operation",
-            "  a tensor of uneven pieces is made by `DTensor::from_local_ragged`, or by a region with `ragged` in its `out`",
+            "  a tensor of uneven pieces is made by `DTensor::from_local_ragged`, or by a region with `ragged` in its `out`; within a body, call `all_gather_varying`",
         )
     } else {
         (

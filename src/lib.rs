@@ -235,7 +235,8 @@
 //! # Layers
 //!
 //! A struct of tensors with `#[derive(Distribute)]` can be given a method that is a region, by [`local_layer`]: the struct's own
-//! tensors are inputs, too. [`local_map`](local_map#structs) takes and returns such structs. Structs nest; [`parameters`](Distribute::parameters) lists by name what is trained, and
+//! tensors are inputs, too, whose placements are checked when it is called. [`local_map`](local_map#structs) takes and returns such
+//! structs. Structs nest; [`parameters`](Distribute::parameters) lists by name what is trained, and
 //! [`variables`](Distribute::variables) gives it to candle's optimizers.
 //!
 //! ```

@@ -43,6 +43,18 @@ impl Args {
         self.input_lists().iter().any(|list| list.rest.is_some() && list.names.is_some())
     }
 
+    /// The entry of the parameter at `position`, which is the one `at` among those that take one, and is bound by `pat`.
+    pub(crate) fn entry(&self, position: usize, at: usize, pat: &Pat) -> Option<&Entry> {
+        let place = self.places.iter().find(|(placed, _)| *placed == position).map(|(_, entry)| entry);
+        place.or_else(|| self.inputs.as_ref()?.entry(at, pat))
+    }
+
+    /// The same to be replaced.
+    pub(crate) fn entry_mut(&mut self, position: usize, at: usize, pat: &Pat) -> Option<&mut Entry> {
+        let place = self.places.iter_mut().find(|(placed, _)| *placed == position).map(|(_, entry)| entry);
+        place.or_else(|| self.inputs.as_mut()?.entry_mut(at, pat))
+    }
+
     /// The lists of parameters: in `in`, and on them.
     pub(crate) fn input_lists(&self) -> Vec<&List> {
         let on_parameters = self.places.iter().map(|(_, entry)| entry);

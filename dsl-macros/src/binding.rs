@@ -100,8 +100,13 @@ pub(crate) fn outer_name(pat: &Pat, position: usize) -> Ident {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() && !pat.ident.to_string().starts_with('_') => {
             pat.ident.clone()
         }
-        _ => format_ident!("__arg{position}", span = Span::mixed_site()),
+        _ => fresh_name(position),
     }
+}
+
+/// What a parameter is called that its author gave no name.
+pub(crate) fn fresh_name(position: usize) -> Ident {
+    format_ident!("__arg{position}", span = Span::mixed_site())
 }
 
 fn is_cfg(attr: &Attribute) -> bool {

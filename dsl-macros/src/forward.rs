@@ -13,16 +13,15 @@
 //! fn __recompute_scaled(&self, x: &Tensor) -> Result<Tensor> { body }
 //! ```
 
-use crate::function::{Body, Function};
+use crate::function::{self, Body, Function};
 use crate::model::Region;
 use crate::types;
-use crate::{ast::Args, expand};
+use crate::{ast::Args, binding, expand};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, FnArg, GenericParam, Generics, Pat, PatType, Receiver, ReceiverKind, Safety, Type, Visibility,
-    parse_quote,
+    Attribute, FnArg, GenericParam, Generics, PatType, Receiver, ReceiverKind, Safety, Type, Visibility, parse_quote,
 };
 
 /// The method that is called.
@@ -39,7 +38,7 @@ pub(crate) struct Target<'a> {
 pub(crate) fn to(target: &Target, method: &Function) -> Function {
     let mut sig = method.sig.clone();
     for (position, parameter) in sig.inputs.iter_mut().filter_map(typed).enumerate() {
-        let name = simple_name(&parameter.pat, position);
+        let name = function::simple_name(&parameter.pat).cloned().unwrap_or_else(|| binding::fresh_name(position));
         *parameter.pat = parse_quote!(#name);
         parameter.attrs.retain(|attr| attr.path().is_ident("place"));
         *parameter.ty = (target.retyped)(&parameter.ty);
@@ -72,14 +71,6 @@ fn typed(input: &mut FnArg) -> Option<&mut PatType> {
     match input {
         FnArg::Typed(parameter) => Some(parameter),
         FnArg::Receiver(_) => None,
-    }
-}
-
-/// The author's name for the parameter, or a fresh one for a pattern.
-fn simple_name(pat: &Pat, position: usize) -> Ident {
-    match pat {
-        Pat::Ident(pat) if pat.subpat.is_none() => pat.ident.clone(),
-        _ => format_ident!("__arg{position}", span = Span::mixed_site()),
     }
 }
 

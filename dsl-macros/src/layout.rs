@@ -156,8 +156,7 @@ fn known(name: &str, krate: &TokenStream, span: Span) -> TokenStream {
 
 /// `::local_map::types::Placed`
 fn named(name: &str, krate: &TokenStream, span: Span) -> TokenStream {
-    let (krate, name) = (located(krate.clone(), span), Ident::new(name, within(span)));
-    quote_spanned!(within(span)=> #krate::types::#name)
+    known(name, &quote!(#krate::types), span)
 }
 
 fn within(span: Span) -> Span {

@@ -166,8 +166,7 @@ fn parameters<'a>(args: &'a Args, function: &'a Function) -> Vec<Parameter<'a>> 
 /// The parameter at `position`, which is the one `at` among those that take an entry.
 fn parameter<'a>(args: &'a Args, position: usize, at: usize, written: &'a PatType) -> Parameter<'a> {
     let class = types::class(&written.ty);
-    let place = args.places.iter().find(|(placed, _)| *placed == position).map(|(_, entry)| entry);
-    let entry = place.or_else(|| args.inputs.as_ref()?.entry(at, &written.pat));
+    let entry = args.entry(position, at, &written.pat);
     let grad = args.grads.as_ref().and_then(|grads| grads.entry(at, &written.pat));
     let role = match (class, entry) {
         (Class::Distributed, Some(Entry::Placed(list))) => Role::Placed(list),

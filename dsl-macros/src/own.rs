@@ -5,7 +5,7 @@ use crate::errors::Errors;
 use crate::function::Function;
 use crate::{model, types};
 use proc_macro2::Span;
-use syn::PatType;
+use syn::{PatType, Type};
 
 const GRADIENT: &str = "a struct's own `#[grad(..)]`s hold anyway: write `_`, or a list for its other tensors";
 
@@ -23,12 +23,8 @@ pub(crate) fn settle(args: &mut Args, function: &Function, errors: &mut Errors) 
 }
 
 fn of_struct(args: &mut Args, (position, at): (usize, usize), parameter: &PatType, errors: &mut Errors) {
-    let place = args.places.iter_mut().find(|(placed, _)| *placed == position).map(|(_, entry)| entry);
-    let input = args.inputs.as_mut().and_then(|inputs| inputs.entry_mut(at, &parameter.pat));
-    for entry in place.into_iter().chain(input) {
-        if let Some(span) = rest_alone(entry) {
-            *entry = Entry::Own(span);
-        }
+    if let Some(entry) = args.entry_mut(position, at, &parameter.pat) {
+        own(entry, &parameter.ty);
     }
     if let Some(grad) = args.grads.as_mut().and_then(|grads| grads.entry_mut(at, &parameter.pat))
         && let Some(span) = rest_alone(grad)
@@ -48,13 +44,23 @@ fn results(args: &mut Args, function: &Function) {
             }
         }
         Some(Outputs::Each(entries)) => {
-            for (entry, ty) in entries.items.iter_mut().zip(&value.elements) {
-                if let Some(span) = rest_alone(entry).filter(|_| types::mentions_struct(ty)) {
-                    *entry = Entry::Own(span);
-                }
-            }
+            entries.items.iter_mut().zip(&value.elements).for_each(|(entry, ty)| own(entry, ty));
         }
         _ => {}
+    }
+}
+
+/// Reads the entry as what it means of this type.
+fn own(entry: &mut Entry, ty: &Type) {
+    match (&mut *entry, types::bare(ty)) {
+        (Entry::Tuple(entries), Type::Tuple(tuple)) => {
+            entries.items.iter_mut().zip(&tuple.elems).for_each(|(entry, ty)| own(entry, ty));
+        }
+        (_, ty) => {
+            if let Some(span) = rest_alone(entry).filter(|_| types::mentions_struct(ty)) {
+                *entry = Entry::Own(span);
+            }
+        }
     }
 }
 

@@ -283,3 +283,23 @@ fn a_struct_that_takes_more_tensors_than_it_gave_is_an_error() {
         "{text}"
     );
 }
+
+/// A struct within a tuple within a tuple, placed as its own fields say.
+#[local_map(in = [({..}, _)], out = [({..}, _), [Replicate]])]
+fn deep((mlp, by): (Mlp<Tensor>, f64)) -> Result<((Mlp<Tensor>, f64), Tensor)> {
+    let one = Tensor::new(1f64, &Device::Cpu)?;
+    Ok(((Mlp { slope: by, ..mlp }, by), one))
+}
+
+#[test]
+fn a_struct_within_tuples_has_the_placements_of_its_fields() {
+    on_ranks(&[1, 2, 3], |world| {
+        let mesh = world.mesh([("tp", world.size())])?;
+        let model = distributed(&mesh);
+        let ((mlp, by), one) = deep((model.blocks[0].clone(), 2.0))?;
+        assert_eq!((mlp.slope, by, one.full()?.to_scalar::<f64>()?), (2.0, 2.0, 1.0));
+        assert_eq!(**mlp.up.placements(), [Shard(1)]);
+        assert_near(&mlp.down.full()?, &model.blocks[0].down.full()?, "down");
+        Ok(())
+    });
+}

@@ -9,16 +9,17 @@
 //!
 //! ```text
 //! #[track_caller]
-//! pub fn masked_mean(x: &::local_map::DTensor, mask: &Tensor) -> Result<::local_map::DTensor> {
-//!     static __REGION: RegionSpec = RegionSpec::new(
+//! pub fn masked_mean(x: &DTensor<impl Axes<1>>, mask: &Tensor) -> Result<DTensor<(Partial,)>> {    // bounds: see `layout`
+//!     use ::local_map::__private as __m;
+//!     static __REGION: __m::RegionSpec = __m::RegionSpec::new(
 //!         "masked_mean",
-//!         &[Param::placed("x", &[Want::Shard(0)])],        // the distributed parameters
-//!         &[Out::Placed(&[Want::Partial(Op::Sum)])],
+//!         &[__m::Param::placed("x", &[__m::Want::Shard(0)])],        // the distributed parameters
+//!         &[__m::Out::Placed(&[__m::Want::Partial(__m::Op::Sum)])],
 //!     ).reshard();
 //!     let mut __call = __REGION.call();                    // or `call_on(&(mesh))`; with `on`: `output_on(0, &(mesh))`
 //!     let __input0 = __call.input(0, x);
 //!     __call.ready()?;
-//!     __call.run::<Dist, _, _>(|__locals| -> Result<Tensor> {
+//!     __call.run::<__m::Typed<_>, _, _>(|__locals| -> Result<Tensor> {    // `Dist` where there is no layout
 //!         let x: &Tensor = __locals.take(__input0);
 //!         #[allow(unused_braces)]
 //!         { body }
@@ -194,13 +195,22 @@ fn place_themselves<'a>(region: &'a Region) -> impl Iterator<Item = TokenStream>
         _ => &[],
     };
     let elements = region.result.value().into_iter().flat_map(|value| &value.elements);
-    let own =
-        entries.iter().zip(elements).filter(|(entry, ty)| matches!(entry, Entry::Own(_)) && types::mentions_struct(ty));
-    own.map(|(_, ty)| {
+    entries.iter().zip(elements).flat_map(|(entry, ty)| own_types(entry, ty)).map(|ty| {
         let here = Span::mixed_site().located_at(ty.span());
         let runtime = table::runtime(here);
         quote_spanned!(here=> #runtime::places_itself::<#ty>();)
     })
+}
+
+/// The types of results that are placed as their own fields say.
+fn own_types<'a>(entry: &Entry, ty: &'a syn::Type) -> Vec<&'a syn::Type> {
+    match (entry, types::bare(ty)) {
+        (Entry::Own(_), _) => vec![ty],
+        (Entry::Tuple(entries), syn::Type::Tuple(tuple)) => {
+            entries.items.iter().zip(&tuple.elems).flat_map(|(entry, ty)| own_types(entry, ty)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// `let __input0 = __call.input(0, x);`, or `.. = __call.fields(0, mlp);` for a struct.
@@ -303,10 +313,5 @@ fn closure_type(region: &Region) -> syn::Type {
 
 /// Whether the wrapper's result type can be written down.
 pub(crate) fn is_possible(region: &Region) -> bool {
-    match (&region.result, &region.args.outputs) {
-        (Returned::Alias(_), Some(Outputs::Each(entries))) => {
-            matches!(region.outputs, Labels::Whole(_)) && !matches!(entries.items.as_slice(), [Entry::Own(_)])
-        }
-        _ => true,
-    }
+    !matches!((&region.result, &region.outputs), (Returned::Alias(_), Labels::Each(_)))
 }

@@ -92,7 +92,8 @@ fn a_tensor_that_stays_as_it_is() {
 
 #[test]
 fn a_struct_result_may_place_itself() {
-    for (out, ty) in [("{..}", "S<Tensor>"), ("[{..}]", "S<Tensor>"), ("[{..}, _]", "(S<Tensor>, f32)")] {
+    let nested = ("[({..}, _), [Shard(0)]]", "((S<Tensor>, f32), Tensor)");
+    for (out, ty) in [("{..}", "S<Tensor>"), ("[{..}]", "S<Tensor>"), ("[{..}, _]", "(S<Tensor>, f32)"), nested] {
         let item = format!("fn f(x: &Tensor) -> Result<{ty}> {{}}");
         assert_holds(&format!("out = {out}"), &item, "P::places_itself::<S<Tensor> >();");
         assert_holds(&format!("out = {out}"), &item, "P::Out::Placed(&[])");

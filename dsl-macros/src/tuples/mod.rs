@@ -44,7 +44,7 @@ pub(crate) fn take_apart(args: &mut Args, function: &mut Function, errors: &mut 
     loop {
         let Some(parameter) = function.parameters().nth(position).cloned() else { return };
         let at = listed_before(function, position);
-        let entry = entry_of(args, position, at, &parameter.pat);
+        let entry = args.entry(position, at, &parameter.pat);
         position += match (types::bare(&parameter.ty), entry) {
             (Type::Tuple(ty), None) if types::mentions_tensor(&parameter.ty) => {
                 replace(args, function, (position, at), &parameter, ty, errors)
@@ -55,7 +55,9 @@ pub(crate) fn take_apart(args: &mut Args, function: &mut Function, errors: &mut 
             (_, Some(Entry::Tuple(entries))) => {
                 let span = entries.span;
                 errors.at(span, no_tuple(&parameter));
-                put(args, position, at, &parameter.pat, Entry::Unreadable(span));
+                if let Some(entry) = args.entry_mut(position, at, &parameter.pat) {
+                    *entry = Entry::Unreadable(span);
+                }
                 1
             }
             _ => 1,
@@ -86,20 +88,6 @@ fn counts_fit(args: &Args, function: &Function) -> bool {
 /// The number of parameters that take an entry, before the one at `position`.
 fn listed_before(function: &Function, position: usize) -> usize {
     function.parameters().take(position).filter(|parameter| types::context(&parameter.ty).is_none()).count()
-}
-
-fn entry_of<'a>(args: &'a Args, position: usize, at: usize, pat: &Pat) -> Option<&'a Entry> {
-    let place = args.places.iter().find(|(placed, _)| *placed == position).map(|(_, entry)| entry);
-    place.or_else(|| args.inputs.as_ref()?.entry(at, pat))
-}
-
-/// Says something else of the parameter.
-fn put(args: &mut Args, position: usize, at: usize, pat: &Pat, entry: Entry) {
-    let place = args.places.iter_mut().find(|(placed, _)| *placed == position).map(|(_, entry)| entry);
-    let old = place.or_else(|| args.inputs.as_mut()?.entry_mut(at, pat));
-    if let Some(old) = old {
-        *old = entry;
-    }
 }
 
 /// Puts the elements in the place of the parameter at `position`; returns how many there are.

@@ -107,11 +107,15 @@ impl Rule for BodyRule {
     }
 }
 
+/// Whether a result with these placements has a gradient.
+pub(super) fn is_differentiable(placements: &[Placement], axes: impl IntoIterator<Item = Axis>) -> bool {
+    placements.iter().zip(axes).all(|(placement, axis)| handed(*placement, Placement::Replicate, axis).is_some())
+}
+
 impl BodyRule {
     /// Whether outputs with these labels can all be differentiated.
     pub(super) fn check_outputs(&self, outputs: &[OutputLabel]) -> Result<()> {
-        let fits = |(p, axis): (&Placement, Axis)| handed(*p, Placement::Replicate, axis).is_some();
-        match outputs.iter().find(|label| !label.placements.iter().zip(self.axes_of(label)).all(fits)) {
+        match outputs.iter().find(|label| !is_differentiable(&label.placements, self.axes_of(label))) {
             None => Ok(()),
             Some(label) => Err(Error::Placement(
                 Report::new(format!("{}: a result cannot be differentiated", self.spec.name))

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 
-use super::rule::{BodyRule, InputRule, OutputLabel, OutputRule, labels};
+use super::rule::{BodyRule, InputRule, OutputLabel, OutputRule, is_differentiable, labels};
 use super::spec::{Grad, RegionSpec};
 use crate::comm::DeviceMesh;
 use crate::error::{Error, Report, Result};
-use crate::grad::{Axis, handed};
+use crate::grad::Axis;
 use crate::placement::{Placement, Placements, ReduceOp};
 use crate::spec::Spec;
 use crate::tensor::{DTensor, Edge, Node, is_recording};
@@ -258,8 +258,7 @@ fn placed(source: &DTensor, index: usize, label: &Placements) -> Result<Spec> {
 }
 
 fn check_result(mesh: &DeviceMesh, placements: &[Placement], axes: &[Axis]) -> Result<()> {
-    let fits = |(p, axis): (&Placement, &Axis)| handed(*p, Placement::Replicate, *axis).is_some();
-    if placements.iter().zip(axes).all(fits) {
+    if is_differentiable(placements, axes.iter().copied()) {
         return Ok(());
     }
     Err(Error::Placement(

@@ -44,11 +44,13 @@ fn is_dynamic(region: &Region) -> bool {
 
 /// Whether the types of the signature get so long that it is not the author's fault.
 pub(crate) fn makes_long_types(region: &Region) -> bool {
-    let axes = |label: &Label| match label {
+    let added = |label: &Label| match label {
         Label::Placed(Some(list)) => list.placements.len(),
-        _ => 0,
+        // A struct names its tensors.
+        Label::Placed(None) => 1,
+        Label::Plain | Label::Detached | Label::Each(_) => 0,
     };
-    !is_dynamic(region) && region.outputs.leaves().into_iter().map(axes).sum::<usize>() > 1
+    !is_dynamic(region) && region.outputs.leaves().into_iter().map(added).sum::<usize>() > 1
 }
 
 /// `ty`, a tensor or a reference to one, as a distributed tensor with this argument; `None` for another type.
